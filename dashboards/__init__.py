@@ -1,1 +1,1 @@
-"""What people look at."""
+"""Web applications: the depots' page, the inference service and the start guide."""

@@ -1,7 +1,8 @@
-"""How `make docs` makes a site of the Markdown in this repository: no web fonts, no scripts of others, no dead links.
+"""Sphinx configuration of `make docs`, which builds a site from this repository's Markdown: no web
+fonts, no third-party scripts, no dead links.
 
-The source folder is the whole repository, of which `include_patterns` names the pages, so that a link such as
-`../data/README.md` leads to the same page here and on a code host.
+The source folder is the whole repository, and `include_patterns` selects the pages, so that a link
+such as `../data/README.md` works both here and on a code host.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ include_patterns = [
     "dashboards/runbooks/*.md",
     "CHANGELOG.md",
 ]
-exclude_patterns = [".*", "**/.*", "build", "dist", "var", "tests", "forecaster", "flows"]  # not even looked into
+exclude_patterns = [".*", "**/.*", "build", "dist", "var", "tests", "forecaster", "flows"]  # not searched
 nitpicky = True
 myst_heading_anchors = 4
 myst_links_external_new_tab = False
@@ -61,7 +62,7 @@ RUNBOOKS = [
     "quarantine-flood",
     "postmortem",
 ]
-# A table of contents written into index.md would stand there as code on a code host, so it is appended here.
+# A table of contents in index.md would appear as code on a code host, so it is appended here.
 NAVIGATION = {
     "Start": ["quickstart"],
     "Use": [
@@ -110,7 +111,7 @@ def fill(app: Sphinx, page: str, content: list[str]) -> None:
 
 
 class NotebookParser(MystParser):
-    """Reads a notebook as the page that it makes when it is executed; a cell that fails ends the build."""
+    """Parses a notebook as the page that its execution produces; a failing cell ends the build."""
 
     supported = ("ipynb",)
 
@@ -119,7 +120,7 @@ class NotebookParser(MystParser):
 
 
 def add_entrance(app: Sphinx, error: Exception | None) -> None:
-    """Redirects the site's folder to its first page."""
+    """Redirect the site's root to its first page."""
     if error is None:
         way = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=docs/index.html">'
         link = f'<title>{project}</title><a href="docs/index.html">The documentation</a>'

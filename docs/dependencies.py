@@ -1,8 +1,9 @@
-"""What the product is made of: reasons, licences, and a bill of materials that scanners read (CycloneDX, JSON).
+"""Components of the product: reasons, licenses, and a bill of materials for scanners (CycloneDX,
+JSON).
 
-`make sbom` writes `build/forecaster.cdx.json` from requirements.lock (names, versions, hashes) and from what the
-installed packages say of themselves (licences, what each needs); with the file that names an image's packages, the bill
-of that image.
+`make sbom` writes `build/forecaster.cdx.json` from requirements.lock (names, versions, hashes) and
+from the metadata of the installed packages (licenses, requirements); with the file that lists an
+image's packages, it writes the bill of that image.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "requirements.lock"
 PYPROJECT = ROOT / "pyproject.toml"
 BILL = ROOT / "build" / "forecaster.cdx.json"
-CHECKOUT = ("docs", "dev")  # extras that only a checkout installs
+CHECKOUT = ("docs", "dev")  # extras installed only in a checkout
 SPDX: Licensing = get_spdx_licensing()
 
-# Classifiers and older fields in SPDX's words. A bare "BSD" leaves open which of them.
+# SPDX identifiers of classifiers and older fields. A bare "BSD" is ambiguous.
 SPDX_NAMES = {
     "3-Clause BSD License": "BSD-3-Clause",
     "Apache": "Apache-2.0",
@@ -48,7 +49,7 @@ SPDX_NAMES = {
     "Public Domain": "LicenseRef-Public-Domain",
     "Python Software Foundation License": "PSF-2.0",
 }
-# Their metadata name none: read in the licence file that each brings.
+# Their metadata name no license; taken from the license file in each package.
 READ_IN_FILES = {"huey": "MIT", "jax2onnx": "Apache-2.0", "promql-parser": "MIT", "skops": "MIT"}
 PERMISSIVE = re.compile(
     r"(0BSD|AFL-2\.1|Apache-2\.0|BSD(-\d-Clause)?|CC0-1\.0|CNRI-Python|HPND|ISC|LLVM-exception|MIT(-0|-CMU)?|PSF-2\.0|Zlib"
@@ -58,22 +59,22 @@ PERMISSIVE = re.compile(
 
 @dataclass(frozen=True)
 class Dependency:
-    """A package that pyproject.toml asks for by name."""
+    """A direct dependency in pyproject.toml."""
 
     name: str
     extra: str  # empty for the base install
-    reason: str  # what its comment there says; empty without one
+    reason: str  # its comment there; empty without one
 
 
 @dataclass(frozen=True)
 class LockedPackage:
     name: str
     version: str
-    hashes: tuple[str, ...]  # SHA-256 of each file that may be installed
+    hashes: tuple[str, ...]  # SHA-256 of each installable file
 
 
 def dependencies(pyproject: str) -> Iterator[Dependency]:
-    """Dependencies in the text of a pyproject.toml, with the comment behind each."""
+    """Yield the dependencies in the text of a pyproject.toml, each with its comment."""
     project = tomllib.loads(pyproject)["project"]
     groups = {"": project["dependencies"], **project["optional-dependencies"]}
     for extra, requirements in groups.items():
@@ -85,7 +86,8 @@ def dependencies(pyproject: str) -> Iterator[Dependency]:
 
 
 def locked_packages(lock: str) -> Iterator[LockedPackage]:
-    """Every package of a lock once, with all its hashes; one that is there with extras and without is one."""
+    """Yield every package of a lock once, with all its hashes, whether listed with or without
+    extras."""
     seen = set()
     for line in lock.replace("\\\n", " ").splitlines():
         if not line.strip() or line.lstrip().startswith(("#", "--")):
@@ -98,7 +100,8 @@ def locked_packages(lock: str) -> Iterator[LockedPackage]:
 
 
 def licence(name: str) -> str:
-    """The licence of an installed package in SPDX's words, several joined by OR; empty where it is not installed."""
+    """Return the license of an installed package as an SPDX expression, several joined by OR; empty
+    if it is not installed."""
     try:
         fields = metadata.metadata(name)
     except metadata.PackageNotFoundError:
@@ -119,7 +122,7 @@ def _is_spdx(text: str) -> bool:
 
 
 def is_permissive(expression: str) -> bool:
-    """True if a package may be used under terms that ask for no more than its notice."""
+    """True if the license requires no more than its notice."""
     alternatives = re.split(r"\s+OR\s+", expression.replace("(", "").replace(")", ""))
     if " AND " in expression:
         alternatives = [expression.replace("(", "").replace(")", "")]
@@ -130,8 +133,8 @@ def is_permissive(expression: str) -> bool:
 
 
 def bill_of_materials(names: Set[str] | None = None, further: str = "") -> Bom:
-    """The product and every locked package, or those of these names, and those of a `further` lock: version, licence,
-    SHA-256 of its files, where it comes from."""
+    """Return the product and every locked package, or the given ones, and those of a `further`
+    lock: version, license, SHA-256 of its files, and origin."""
     project = tomllib.loads(PYPROJECT.read_text("utf-8"))["project"]
     product = Component(
         name=project["name"],
@@ -154,9 +157,10 @@ def bill_of_materials(names: Set[str] | None = None, further: str = "") -> Bom:
 
 
 def bill_of_wheel(wheel: Path) -> str:
-    """The bill of a wheel, as JSON: the product with the wheel's SHA-256, and the locked packages that it may install.
+    """Return the bill of a wheel, as JSON: the product with the wheel's SHA-256, and the locked
+    packages that it may install.
 
-    Raises ValueError where it is not valid CycloneDX.
+    Raises ValueError if it is not valid CycloneDX.
     """
     bom = bill_of_materials(_installed_with_wheel())
     product = bom.metadata.component
@@ -168,7 +172,8 @@ def bill_of_wheel(wheel: Path) -> str:
 
 
 def _installed_with_wheel() -> set[str]:
-    """The packages that the wheel's requirements bring, its extras included, but for those of a checkout alone."""
+    """Return the packages required by the wheel, including its extras, except those for a checkout
+    only."""
     project = tomllib.loads(PYPROJECT.read_text("utf-8"))["project"]
     extras = (lines for name, lines in project["optional-dependencies"].items() if name not in CHECKOUT)
     wanted = [Requirement(line) for lines in (project["dependencies"], *extras) for line in lines]
@@ -216,12 +221,12 @@ def _component(package: LockedPackage) -> Component:
 
 
 def _needs(name: str) -> set[str]:
-    """Requirements of an installed package here, without its extras."""
+    """Return the requirements of a package installed here, without its extras."""
     return {canonicalize_name(requirement.name) for requirement in _requirements(name, {""})} - {name}
 
 
 def _requirements(name: str, extras: Set[str]) -> list[Requirement]:
-    """Requirements of an installed package here with some extras; "" is the package without any."""
+    """Return the requirements of a package installed here with some extras; "" means without any."""
     try:
         requirements = [Requirement(text) for text in metadata.requires(name) or ()]
     except metadata.PackageNotFoundError:
@@ -234,8 +239,8 @@ def _requirements(name: str, extras: Set[str]) -> list[Requirement]:
 
 
 def main(image: Path | None = None, lock: Path | None = None) -> int:
-    """Write the bill of all locked packages, or of those that the file of an image names, with those of its own lock;
-    1 where it is not valid."""
+    """Write the bill of all locked packages, or of those listed in an image's file together with
+    its own lock; returns 1 if it is invalid."""
     names = set(image.read_text("utf-8").split()) if image else None
     bill = BILL.parent / "sbom" / f"{(lock or image).stem}.cdx.json" if image else BILL
     bom = bill_of_materials(names, lock.read_text("utf-8") if lock else "")

@@ -32,7 +32,7 @@ Schema = Mapping[str, Any]
 
 
 def cell(text: str) -> str:
-    """Text as it may stand in a cell of a Markdown table."""
+    """Escape text for a cell of a Markdown table."""
     return re.sub(r"\s*\n\s*", " ", text.strip()).replace("|", "\\|")
 
 
@@ -41,7 +41,7 @@ def code(text: str) -> str:
 
 
 def anchor(heading: str) -> str:
-    """The anchor that a code host and the site give to a heading."""
+    """Return the anchor of a heading on a code host and on the site."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
@@ -57,14 +57,14 @@ HEADER = ["key", "type", "default", "meaning"]
 
 
 def pipeline_schema() -> Schema:
-    """The JSON Schema as `forecaster schema` prints it."""
+    """Return the JSON Schema as `forecaster schema` prints it."""
     result = CliRunner().invoke(cli.app, ["schema"])
     schema: Schema = json.loads(result.stdout)
     return schema
 
 
 def keys() -> str:
-    """One table a section: each key, its type, its default and its meaning."""
+    """Return one table per section: each key, its type, its default and its meaning."""
     schema = pipeline_schema()
     definitions: Schema = schema["$defs"]
     parts = ["### The whole file\n", _section_table(schema, "", definitions)]
@@ -77,7 +77,7 @@ def keys() -> str:
 
 
 def _source_tables(sources: Mapping[str, Schema], definitions: Schema) -> list[str]:
-    """One table of the keys that several kinds of source share, then one a kind of its own keys."""
+    """Return a table of keys shared by several source kinds, then one per kind for its own keys."""
     rows = {kind: _rows(section, "", definitions, without=("kind",)) for kind, section in sources.items()}
     kinds_of: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for kind, of_kind in rows.items():
@@ -97,7 +97,7 @@ def _source_tables(sources: Mapping[str, Schema], definitions: Schema) -> list[s
 
 
 def _sections(section: Schema, path: str, definitions: Schema) -> Iterator[tuple[str, Schema]]:
-    """Every section below one, with its path in the file, depth first; sources apart."""
+    """Yield every section below one, with its path in the file, depth first; excludes sources."""
     for key, value in section["properties"].items():
         if (name := _reference(value) or _reference(_elements(value))) is not None:
             below, inside = definitions[name], f"{path}.{key}" if path else key
@@ -106,8 +106,8 @@ def _sections(section: Schema, path: str, definitions: Schema) -> Iterator[tuple
 
 
 def _elements(value: Schema) -> Schema:
-    """Schema of the elements of a list or mapping; nothing for what is neither, or not of one
-    kind."""
+    """Return the schema of the elements of a list or mapping; empty if it is neither, or has mixed
+    types."""
     elements = value.get("items") or value.get("additionalProperties")
     return elements if isinstance(elements, dict) else {}
 
@@ -124,7 +124,7 @@ def _is_source(value: Schema) -> bool:
 
 
 def _source_kinds(schema: Schema, definitions: Schema) -> Iterator[Schema]:
-    """Schemas of all source kinds, in the order in which the schema has it."""
+    """Return the schemas of all source kinds, in the order of the schema."""
     options: list[Schema] = next(
         value["oneOf"]
         for section in (schema, *definitions.values())
@@ -143,7 +143,7 @@ def _section_table(section: Schema, path: str, definitions: Schema) -> str:
 
 
 def _rows(section: Schema, path: str, definitions: Schema, *, without: tuple[str, ...] = ()) -> list[list[str]]:
-    """Cells of each key: name, type, default and meaning."""
+    """Return the cells of each key: name, type, default and meaning."""
     required = section.get("required", ())
     return [
         [code(key), _kind(value, f"{path}.{key}" if path else key), _default(key, value, required), _meaning(value)]
@@ -168,7 +168,7 @@ def _default(key: str, value: Schema, required: tuple[str, ...]) -> str:
 
 
 def _kind(value: Schema, path: str) -> str:
-    """The type in words, with its limits."""
+    """Describe the type, with its limits."""
     if _is_source(value):
         return f"[{SOURCE}](#a-source)"
     if _reference(value) is not None:
@@ -183,7 +183,7 @@ def _kind(value: Schema, path: str) -> str:
 
 
 def _type(value: Schema, path: str) -> str:
-    """A plain JSON type in words."""
+    """Describe a plain JSON type."""
     match value["type"]:
         case "array" if "prefixItems" in value:
             kind = _kind(value["prefixItems"][0], path)
@@ -215,14 +215,14 @@ def _limits(value: Schema) -> str:
 
 
 def commands() -> str:
-    """Help of each command."""
+    """Return the help of each command."""
     return "\n".join(
         f"## {name}\n\n```text\n{_help(name).strip()}\n```\n" for name in command_names(typer.main.get_command(cli.app))
     )
 
 
 def command_names(group: Any, path: str = "") -> Iterator[str]:
-    """Every command by its words, as in `quarantine list`."""
+    """Yield the full name of every command, such as `quarantine list`."""
     for name, command in group.commands.items():
         whole = f"{path} {name}".strip()
         yield from command_names(command, whole) if hasattr(command, "commands") else (whole,)
@@ -234,7 +234,7 @@ def _help(name: str) -> str:
 
 
 def targets() -> str:
-    """Targets of `make`, from the comments of the Makefile."""
+    """Return the targets of `make`, from the comments of the Makefile."""
     makefile = (ROOT / "Makefile").read_text("utf-8")
     rows = re.findall(r"^([a-z-]+):.*?## (.*)$", makefile, re.M)
     return table(["target", "does"], [[code(f"make {name}"), cell(text)] for name, text in rows])
@@ -244,7 +244,7 @@ def targets() -> str:
 
 
 def steps() -> str:
-    """The steps of a line as `flows.protocol.Steps` declares them: what each does, and where its work stands."""
+    """Return the steps of a line, from `flows.protocol.Steps`: purpose and module of each."""
     rows = []
     for name, step in vars(protocol.Steps).items():
         if not inspect.isfunction(step) or name.startswith("_"):
@@ -258,7 +258,7 @@ def steps() -> str:
 
 
 def contracts() -> str:
-    """The contracts of import-linter: layers as stacks, the others as sentences."""
+    """Return the contracts of import-linter: layers as stacks, the others as sentences."""
     every = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
     draw: Mapping[str, Callable[[Schema], str]] = {
         "layers": _layers,
@@ -303,7 +303,7 @@ def _protected(contract: Schema) -> str:
 
 
 def plugin_table() -> str:
-    """The plug-ins: their packages, what they are for, and the keys that declare them."""
+    """Return the plug-ins: their packages, their purpose, and the keys that declare them."""
     rows = [
         [name, _listed(packages), purpose, _listed(keys)] for name, (keys, purpose, packages) in plugins.PLUGINS.items()
     ]
@@ -318,7 +318,7 @@ def _listed(names: Any) -> str:
 
 
 def measures() -> str:
-    """The table of `metric_names`: what a run writes down, what the ledger says, what the page counts."""
+    """Return the tables of `metric_names`: measures of runs, ledger, page and inference service."""
     parts = []
     for heading, names in (
         ("Written by a run into its row, told of the last night", metric_names.OF_RUNS),
@@ -344,7 +344,7 @@ def measures() -> str:
 
 
 def packages() -> str:
-    """Dependencies of pyproject.toml, with their reasons."""
+    """Return the dependencies of pyproject.toml, with their reasons."""
     rows = [
         [code(package.name), code(package.extra) if package.extra else "base", package.reason, licence_of(package.name)]
         for package in dependencies.dependencies(dependencies.PYPROJECT.read_text("utf-8"))
@@ -357,7 +357,7 @@ def licence_of(name: str) -> str:
 
 
 def terms() -> str:
-    """The locked packages whose terms ask for more than their notice."""
+    """Return the locked packages whose license requires more than its notice."""
     locked = dependencies.locked_packages(dependencies.LOCK.read_text("utf-8"))
     licences = {package.name: licence_of(package.name) for package in locked}
     demanding = {name: text for name, text in licences.items() if text and not dependencies.is_permissive(text)}
@@ -381,16 +381,16 @@ AT_BUILD: Mapping[str, Callable[[], str]] = {
     "reference": library_reference.reference,
     "targets": targets,
 }
-"""Long blocks that repeat help, docstrings or pyproject.toml: only the built site has them."""
+"""Long blocks that repeat help, docstrings or pyproject.toml: only in the built site."""
 
 
 def filled_at_build(page: str) -> str:
-    """Return the text of a page with the blocks that are made when the site is built."""
+    """Return the text of a page with the blocks generated at build time."""
     return re.sub(r"<!-- at build: (\w+) -->", lambda mark: AT_BUILD[mark[1]](), page)
 
 
 def filled(page: str) -> str:
-    """The text of a page with each of its generated blocks as it is now. Raises KeyError for an unknown block."""
+    """Return a page's text with its blocks regenerated. Raises KeyError for an unknown block."""
     return BLOCK.sub(lambda block: f"{block['start']}\n{BLOCKS[block['name']]()}\n{block['end']}", page)
 
 

@@ -1,4 +1,5 @@
-"""The reference of `import forecaster`, made of its docstrings: a block of docs/library-reference.md."""
+"""Reference of `import forecaster`, generated from its docstrings: a block of
+docs/library-reference.md."""
 
 from __future__ import annotations
 
@@ -8,12 +9,13 @@ from typing import Any
 
 import forecaster
 
-INSIDE = ("pipeline_content",)  # public to this package alone
-MADE_BY_CALLS = ("BacktestResult", "Pipeline")  # nobody makes one by its name
+INSIDE = ("pipeline_content",)  # public only within this package
+MADE_BY_CALLS = ("BacktestResult", "Pipeline")  # not constructed by users
 
 
 def reference() -> str:
-    """Every public name of `import forecaster` with what its docstring says, and public methods below their class."""
+    """Return every public name of `import forecaster` with its docstring, and public methods below
+    their class."""
     return "\n".join(_entry(name, getattr(forecaster, name)) for name in forecaster.__all__)
 
 
@@ -27,8 +29,8 @@ def _entry(name: str, value: Any) -> str:
 
 
 def _signature(name: str, value: Any) -> str:
-    """Signature, a parameter a line where one line would be too long; nothing for what is not
-    called."""
+    """Return the signature, one parameter per line if it is too long for one line; empty if not
+    callable."""
     if (
         isinstance(value, property)
         or name in MADE_BY_CALLS
@@ -47,7 +49,7 @@ def _signature(name: str, value: Any) -> str:
 
 
 def _docstring(value: Any) -> str:
-    """A docstring as Markdown: its parameters as a list."""
+    """Convert a docstring to Markdown: its parameters as a list."""
     text, heading, parameters = (inspect.getdoc(value) or "").partition("\n\nParameters\n----------\n")
     listed = re.sub(r"^(?=\S)(.+?): ", r"- `\1`: ", parameters, flags=re.M)
     return f"{text}\n\n{listed}\n" if heading else f"{text}\n"

@@ -1,8 +1,9 @@
-"""Execute the cells of notebooks from top to bottom, in a process next to this one, and write what they showed.
+"""Execute the cells of notebooks in order, in a separate process, and render their outputs.
 
-Notebooks are committed without outputs, so that none can lie: `make docs` executes them for the site, and a test from
-the wheel. A cell is plain Python, whose last expression is shown as a notebook shows it: `_repr_html_`, a figure, or
-its `repr`. What Jupyter adds to Python (magics, `!commands`, `display`) is not used and not known here.
+Notebooks are committed without outputs, so that none can be outdated: `make docs` executes them for
+the site, and a test does so with the wheel. A cell is plain Python; its last expression is shown as
+in a notebook: `_repr_html_`, a figure, or its `repr`. Jupyter's additions to Python (magics,
+`!commands`, `display`) are not supported.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ FOLDER = Path(__file__).resolve().parent / "notebooks"
 
 
 def cells(notebook: str) -> Iterator[tuple[str, str]]:
-    """Kind (`markdown` or `code`) and text of each cell."""
+    """Yield kind (`markdown` or `code`) and text of each cell."""
     for cell in json.loads(notebook)["cells"]:
         yield cell["cell_type"], "".join(cell["source"])
 
 
 def outputs(notebooks: Sequence[str], environment: Mapping[str, str] = os.environ) -> list[list[str]]:
-    """Output of each code cell of each notebook, as Markdown. One process executes them all, which
-    imports and compiles once; none sees the names of another. Raises RuntimeError with the
-    traceback of a cell that fails."""
-    with tempfile.TemporaryDirectory() as folder:  # what a notebook writes goes with it
+    """Return the output of each code cell of each notebook, as Markdown. One process executes them
+    all, which imports and compiles once; names are not shared between notebooks. Raises
+    RuntimeError with the traceback of a failing cell."""
+    with tempfile.TemporaryDirectory() as folder:  # a notebook's files are removed afterwards
         command = [sys.executable, str(Path(__file__).resolve())]
         process = subprocess.run(
             command,
@@ -51,7 +52,7 @@ def outputs(notebooks: Sequence[str], environment: Mapping[str, str] = os.enviro
 
 
 def markdown(notebook: str) -> str:
-    """The notebook as a page: its text, its code, and what came out when it was executed just now."""
+    """Render a notebook as a page: its text, its code, and the outputs of a fresh execution."""
     results = iter(outputs([notebook])[0])
     parts = []
     for kind, text in cells(notebook):
@@ -60,7 +61,7 @@ def markdown(notebook: str) -> str:
 
 
 def show(value: Any) -> str:
-    """A value as a notebook shows it."""
+    """Render a value as a notebook shows it."""
     if hasattr(value, "savefig"):
         png = io.BytesIO()
         value.savefig(png, format="png", dpi=100)
@@ -72,7 +73,7 @@ def show(value: Any) -> str:
 
 
 def execute(code: str, names: dict[str, Any]) -> str:
-    """Execute a cell among the names that earlier cells have bound; what it printed and showed."""
+    """Execute a cell in the namespace of earlier cells; returns its printed output and its value."""
     tree = ast.parse(code)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     value, printed = None, io.StringIO()
@@ -94,5 +95,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.path.pop(0)  # this folder, which is none of theirs
+    sys.path.pop(0)  # this folder, which notebooks must not import from
     sys.exit(main())

@@ -1,11 +1,11 @@
-"""Provenance of what is built: a bill of materials of the artefact, and a signed statement of what it was made from.
+"""Provenance of build artifacts: a bill of materials, and a signed statement of the build's inputs.
 
     X.cdx.json      CycloneDX: the wheel with its SHA-256, and all that it may install, by the lock
     X.intoto.json   in-toto statement (SLSA provenance 1) in a DSSE envelope: the SHA-256 of wheel or image and of its
                     bill, the commit, the lock, the builder; signed as bundles are (`forecaster.serving.keys`)
 
-`python -m docs.provenance WHEEL` writes both next to a wheel; an image is given as NAME@sha256:…, and has its bill
-inside. `--verify` compares a wheel with its statement instead.
+`python -m docs.provenance WHEEL` writes both next to a wheel; an image is given as NAME@sha256:…,
+and contains its own bill. `--verify` compares a wheel with its statement instead.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ from forecaster.errors import BundleError
 from forecaster.serving import keys
 from forecaster.serving.keys import Signer, Trusted
 
-STATE = ROOT / "var"  # whose `keys` hold the signing key, unless FORECASTER_SIGNING_KEY names another one
+STATE = ROOT / "var"  # its `keys` hold the signing key, unless FORECASTER_SIGNING_KEY names another one
 PAYLOAD = "application/vnd.in-toto+json"
 STATEMENT, PROVENANCE = "https://in-toto.io/Statement/v1", "https://slsa.dev/provenance/v1"
 BUILD = "urn:harbor-forecaster:make"  # the build type: `make TARGET` in a checkout
 
 
 def write(artefact: str, signer: Signer, *, into: Path) -> Path:
-    """Write the signed statement of a wheel, after its bill, or of an image; returns the statement's file."""
+    """Write the signed statement of a wheel, after its bill, or of an image; returns the
+    statement's file."""
     name, _, digest = artefact.partition("@sha256:")
     subjects, target, stem = {name: digest}, "images", name.rpartition("/")[2].replace(":", "-")
     if not digest:
@@ -61,8 +62,8 @@ def write(artefact: str, signer: Signer, *, into: Path) -> Path:
 
 
 def statement(subjects: Mapping[str, str], target: str) -> dict[str, Any]:
-    """Provenance statement: artefacts by SHA-256, and the commit, whether the checkout differed
-    from it, and the lock."""
+    """Return a provenance statement: artifacts by SHA-256, the commit, whether the checkout
+    differed from it, and the lock."""
     materials = [
         {"name": "source", "digest": {"gitCommit": _git("rev-parse", "HEAD")}},
         {"name": LOCK.name, "digest": {"sha256": _sha256(LOCK)}},
@@ -87,7 +88,8 @@ def statement(subjects: Mapping[str, str], target: str) -> dict[str, Any]:
 
 
 def verify(wheel: Path, trusted: Trusted) -> dict[str, Any]:
-    """The statement of a wheel. Raises BundleError unless a trusted key signed it for this wheel and its bill."""
+    """Return the statement of a wheel. Raises BundleError unless a trusted key signed it for this
+    wheel and its bill."""
     envelope = json.loads((wheel.parent / f"{wheel.name}.intoto.json").read_text("utf-8"))
     content, [signature] = base64.b64decode(envelope["payload"]), envelope["signatures"]
     of_name = {keys.fingerprint(key.public_bytes_raw()): key for key in trusted}
@@ -104,7 +106,8 @@ def verify(wheel: Path, trusted: Trusted) -> dict[str, Any]:
 
 
 def _to_sign(content: bytes) -> bytes:
-    """The pre-authentication encoding of DSSE: https://github.com/secure-systems-lab/dsse/blob/master/protocol.md"""
+    """Return the pre-authentication encoding of DSSE:
+    https://github.com/secure-systems-lab/dsse/blob/master/protocol.md"""
     return b"DSSEv1 %d %s %d %s" % (len(PAYLOAD), PAYLOAD.encode(), len(content), content)
 
 
@@ -118,7 +121,8 @@ def _git(*arguments: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write or, with `--verify`, compare the statements of artefacts; 1 where one does not fit."""
+    """Write or, with `--verify`, compare the statements of artifacts; returns 1 if one does not
+    match."""
     for artefact in arguments:
         if artefact == "--verify":
             continue

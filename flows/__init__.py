@@ -1,5 +1,5 @@
-"""The nights: Prefect orders the steps, and nothing else knows Prefect. The command `forecaster`
-starts here."""
+"""Flows: Prefect orchestrates the steps; only this package depends on Prefect. Entry point of the
+command `forecaster`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from importlib import import_module
 
 
 def main() -> None:
-    """Run the command line, and name the distribution that has overwritten the package
-    `forecaster`, if one has.
+    """Run the command line; if another distribution has overwritten the package `forecaster`, name
+    it.
 
-    Of such a package nothing can be imported, so that this stands outside of it.
+    Nothing can be imported from such a package, so this function is outside of it.
     """
     try:
         run = import_module("forecaster.cli.app").main

@@ -1,5 +1,5 @@
-"""Backfill flow: past dates, oldest first, each with what was known on it; the page stays as it
-is."""
+"""Backfill flow: past dates, oldest first, each with the data known on it; the page stays
+unchanged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ def backfill(file: str, first: str, last: str, trains: bool = False, again: bool
     """Forecast into the archive as of each scheduled night from one ISO day to another, both
     included.
 
-    A date that has forecasts is left out, unless `again`. With `trains` each date has a model of
-    its own.
+    Dates with forecasts are skipped, unless `again`. With `trains` each date gets its own model.
     """
     return prefect_view.report_runs(catch_up.backfill_dates(file, first, last, tasks, trains=trains, again=again))

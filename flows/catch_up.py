@@ -22,25 +22,25 @@ from forecaster.publishing.outcome import PublishedForecast
 
 
 def missing_nights(file: str, now: datetime | None = None) -> list[datetime]:
-    """The scheduled nights without forecasts, the newest first."""
+    """Return the scheduled nights without forecasts, newest first."""
     spec = load(file)
     now = now or datetime.now(spec.zone)
     try:
         with Ledger.open_reader(spec.ledger_url, patience=connect.PATIENCE) as ledger:
             return due_nights.missed_nights(spec, ledger, now)
-    except NoLedger:  # which the night makes
+    except NoLedger:  # the run creates it
         return [next(due_nights.scheduled_nights(spec, now))]
 
 
 def catch_up_missed(file: str, steps: Steps) -> list[Night]:
-    """Make up for the missed nights before the newest one, the newest first; by the champions of
+    """Make up for the missed nights before the newest one, newest first, with the champions of
     their time."""
     newest = next(due_nights.scheduled_nights(load(file), datetime.now().astimezone()))
     return _run_each(file, [instant for instant in missing_nights(file) if instant < newest], steps, trains=False)
 
 
 def backfill_dates(file: str, first: str, last: str, steps: Steps, *, trains: bool, again: bool) -> list[Night]:
-    """Forecast as of each scheduled night of some days, the oldest first.
+    """Forecast as of each scheduled night of a range of days, oldest first.
 
     Raises SpecError as `scheduled_nights` does.
     """
@@ -50,10 +50,10 @@ def backfill_dates(file: str, first: str, last: str, steps: Steps, *, trains: bo
 
 
 def publish_past_nights(night: Night, most: int) -> list[Night]:
-    """Publish the scheduled nights before a published one that have no forecasts, `most` at the
-    most, the oldest first, and then that one once more.
+    """Publish the scheduled nights before a published one that have no forecasts, at most `most`,
+    oldest first; then publish that one again.
 
-    By the champion of now, where its training has not seen these days.
+    They use the current champion, provided that its training has not seen these days.
     """
     spec, file = night.spec, str(night.file)
     today = night.as_of.astimezone(spec.zone).date()
@@ -74,9 +74,8 @@ def publish_past_nights(night: Night, most: int) -> list[Night]:
 
 
 def _publish(file: str, as_of: datetime, publish: Callable[..., PublishedForecast]) -> Night:
-    """A run that forecasts and publishes alone, and in the sample has a planner's number written
-    down."""
-    # no night of its own: of those the last is the one that trained
+    """Run a forecast and its publication only; for the sample, also add a planner's number."""
+    # not of kind "night": the last night must be the one that trained
     night = Night.begin(file, as_of, kind="backfill")
 
     def line() -> None:
@@ -91,9 +90,9 @@ def _publish(file: str, as_of: datetime, publish: Callable[..., PublishedForecas
 
 
 def scheduled_nights(spec: Spec, first: date, last: date, now: datetime | None = None) -> list[datetime]:
-    """The scheduled instants of some local days that are past, the oldest first.
+    """Return the past scheduled instants in a range of local days, oldest first.
 
-    Raises SpecError where there is none.
+    Raises SpecError if there is none.
     """
     since = takewhile(
         lambda instant: instant.date() >= first, due_nights.scheduled_nights(spec, now or datetime.now(spec.zone))
@@ -105,13 +104,13 @@ def scheduled_nights(spec: Spec, first: date, last: date, now: datetime | None =
 
 
 def without_forecasts(spec: Spec, instants: list[datetime]) -> list[datetime]:
-    """Those of consecutive nights, the oldest first, for which nothing was published."""
+    """Return those of consecutive nights, oldest first, without a publication."""
     with Ledger.open(spec.ledger_url) as ledger:
         return due_nights.without_forecasts(spec, ledger, instants)
 
 
 def _run_each(file: str, instants: Iterable[datetime], steps: Steps, *, trains: bool) -> list[Night]:
-    """One run after the other; where another run is at work, the rest waits for the next time."""
+    """Run one after the other; if another run is in progress, the rest waits for the next time."""
     nights = []
     for instant in instants:
         night = Night.begin(file, instant, kind="backfill", trains=trains)

@@ -1,5 +1,5 @@
-"""Deadline alert flow: who is on call hears of it when tonight is not published in time, begun or
-not."""
+"""Deadline alert flow: alerts the on-call person if tonight's forecast is not published in time,
+whether or not a run began."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from forecaster.config import load
 @flow(name="deadline", persist_result=False)
 @prefect_view.reports_refusals(None)
 def deadline(file: str) -> State[Any]:
-    """Tell `notify.blocks` when the newest night whose deadline is over has no forecasts."""
+    """Alert `notify.blocks` if the newest night past its deadline has no forecasts."""
     sentence = notify.late_sentence(file)
     if sentence is None:
         return Completed(message="published in time")

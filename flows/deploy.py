@@ -1,4 +1,4 @@
-"""Declare a pipeline's flows to Prefect: `flows/prefect.yaml`, filled in from the pipeline file."""
+"""Deploys a pipeline's flows to Prefect: `flows/prefect.yaml`, filled in from the pipeline file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _VARIABLE = re.compile(r"\{\{ \$(\w+) \}\}")
 
 @dataclass(frozen=True)
 class Deployment:
-    """A deployment as Prefect has it: flow/name, and its schedule in words."""
+    """A deployment in Prefect: flow/name, and its schedule in words."""
 
     name: str
     schedule: str
@@ -41,14 +41,14 @@ class Deployment:
 
 
 def bring_up(file: Path, spec: Spec, ports: Mapping[str, int], say: Callable[[str], None]) -> None:
-    """Start everything, the flows deployed, keep it up, and stop it when told to."""
+    """Start all services with the flows deployed, keep them up, and stop them on request."""
     due_nights.refuse_changing_hour(spec, file)
     local_stack.up(file, spec, ports=ports, pool=POOL, say=say)
 
 
 def variables(file: Path, spec: Spec, pool: str = POOL) -> dict[str, str | None]:
-    """Values that `prefect.yaml` takes from a pipeline file; None stands for a schedule that is not
-    declared."""
+    """Return the values that `prefect.yaml` takes from a pipeline file; None for an undeclared
+    schedule."""
     hour, minute = spec.schedule.deadline.split(":")
     return {
         "FORECASTER_NAME": spec.name,
@@ -64,9 +64,9 @@ def variables(file: Path, spec: Spec, pool: str = POOL) -> dict[str, str | None]
 
 
 def deployment_file(file: Path, spec: Spec, pool: str = POOL) -> dict[str, Any]:
-    """`prefect.yaml` for a pipeline file, without the schedules that it does not declare.
+    """Return `prefect.yaml` for a pipeline file, without undeclared schedules.
 
-    Raises SpecError where one is at an hour that the clock skips or has twice.
+    Raises SpecError for a schedule at an hour that a clock change skips or repeats.
     """
     due_nights.refuse_changing_hour(spec, file)
     values = variables(file, spec, pool)
@@ -78,11 +78,11 @@ def deployment_file(file: Path, spec: Spec, pool: str = POOL) -> dict[str, Any]:
 
 
 def deploy(file: Path, spec: Spec, *, pool: str = POOL) -> list[Deployment]:
-    """Make the work pool where there is none, and declare every flow; doing it again changes
-    nothing. The page of an `up` starts again, and follows the pipeline file as it is by now.
+    """Create the work pool if necessary, and declare every flow; idempotent. Restarts the page of a
+    running `up`, with the current pipeline file.
 
-    Raises SpecError as `deployment_file` does, ForecasterError with Prefect's words when it
-    refuses.
+    Raises SpecError as `deployment_file` does, and ForecasterError with Prefect's message if it
+    fails.
     """
     content = deployment_file(file, spec, pool)
     environment.prepare(spec.paths.folder)
@@ -101,14 +101,14 @@ def deploy(file: Path, spec: Spec, *, pool: str = POOL) -> list[Deployment]:
 
 
 def _open_window(spec: Spec) -> None:
-    """For half an hour compiling is no alarm; in a new installation nights are awaited from now
-    on."""
+    """Suppress alarms about compilation for half an hour; in a new installation, expect nights from
+    now on."""
     with suppress(LedgerError), Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
         run_totals.open_deploy_window(connection, spec.name, datetime.now(UTC))
 
 
 def deployments(spec: Spec) -> list[Deployment]:
-    """The deployments of a pipeline as Prefect has them; its server has to answer."""
+    """Return a pipeline's deployments as registered in Prefect; its server must be up."""
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterName
 
@@ -140,9 +140,9 @@ def _fill(value: Any, values: dict[str, str | None]) -> Any:
 
 
 def _prefect(*arguments: str, refused: bool = False, remark: str = "") -> bool:
-    """Call Prefect's own command; with `refused` say whether it refused.
+    """Call Prefect's command; with `refused`, return whether it failed.
 
-    Raises ForecasterError with its last words, and with the remark on the versions of both sides.
+    Raises ForecasterError with its last lines, and the remark on the versions of both sides.
     """
     process = subprocess.run(
         [sys.executable, "-m", "prefect", "--no-prompt", *arguments],

@@ -1,7 +1,7 @@
-"""Environment variables of Prefect and JAX, which nobody has to set: they must stand before either
-is imported.
+"""Defaults of environment variables for Prefect and JAX, which must be set before either is
+imported.
 
-Whoever set a variable keeps it; `PREFECT_API_URL` in the environment means a server of one's own.
+Existing values are kept; a `PREFECT_API_URL` in the environment selects the user's own server.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from forecaster.core.state_paths import StatePaths
 
 IMPATIENT = {"PREFECT_API_REQUEST_TIMEOUT": "15", "PREFECT_CLIENT_MAX_RETRIES": "2"}
-"""Of a run begun by hand: nothing of the client may hang for minutes."""
+"""For a run started by hand: no client call may hang for minutes."""
 
 
 def prepare(state: Path) -> None:
@@ -25,7 +25,7 @@ def prepare(state: Path) -> None:
         "PREFECT_HOME": str(home),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "DO_NOT_TRACK": "1",
-        # outcomes are told by the night itself, and kept in its run row
+        # the run itself reports outcomes, and keeps them in its run row
         "PREFECT_LOGGING_LEVEL": "CRITICAL",
         "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",
         "PREFECT_RESULTS_DEFAULT_SERIALIZER": "json",
@@ -33,5 +33,5 @@ def prepare(state: Path) -> None:
     }
     for name, value in settings.items():
         os.environ.setdefault(name, value)
-    # Prefect's own imports warn of things that are not ours to mend.
+    # Prefect's own imports emit warnings about third-party code.
     warnings.filterwarnings("ignore", module=r"(prefect|websockets|pydantic|starlette)(\.|$)")

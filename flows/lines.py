@@ -1,6 +1,7 @@
 """The four kinds of run, each from top to bottom; `flows.protocol` documents the steps.
 
-Without training the champion forecasts; without a champion, the prior or the seasonal naive."""
+Without training, the champion forecasts; without a champion, the prior or the seasonal naive.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def nightly(night: Night, steps: Steps) -> None:
-    """From readings to the page; records come after it."""
+    """Run from readings to publication; the registry's records follow."""
     with night.goes_on("the sources could not be read"):
         steps.ingest(night)
     knowledge, panel = steps.panel(night)
@@ -44,7 +45,7 @@ def nightly(night: Night, steps: Steps) -> None:
 
 
 def _trained(night: Night, steps: Steps, panel: Panel, knowledge: Knowledge) -> Judged:
-    """Tonight's model and its verdict; an admitted one becomes champion or canary."""
+    """Train tonight's model and judge it; an admitted one becomes champion or canary."""
     candidate = steps.train(night, panel, knowledge)
     candidate, scores = steps.backtest(night, candidate, panel, knowledge)
     verdict = steps.gate(night, scores)
@@ -55,14 +56,14 @@ def _trained(night: Night, steps: Steps, panel: Panel, knowledge: Knowledge) -> 
 
 
 def predict_only(night: Night, steps: Steps) -> None:
-    """The morning's refresh: the champion forecasts again, with what came late."""
+    """Refresh in the morning: forecast again with the champion, including late data."""
     with night.goes_on("the sources could not be read"):
         steps.ingest(night)
     steps.predict(night)
 
 
 def backfill(night: Night, steps: Steps) -> None:
-    """Forecast a past date by the champion of that date, or by a model that is never promoted."""
+    """Forecast a past date with the champion of that date, or with a model that is never promoted."""
     exported = None
     if night.trains:
         knowledge, panel = steps.panel(night)
@@ -75,5 +76,5 @@ def backfill(night: Night, steps: Steps) -> None:
 
 
 def maintain(night: Night, steps: Steps) -> None:
-    """Put the lake's small files together, and remove what has been kept long enough."""
+    """Compact the lake's small files, and remove data past its retention."""
     steps.tidy(night)

@@ -1,8 +1,8 @@
-"""Local process supervisor: Prefect's server and worker, MLflow and the page on one machine, up and
-down together.
+"""Local process supervisor: runs Prefect's server and worker, MLflow and the page together on one
+machine.
 
-What runs is written down in `state/up.json`, so that nights started by hand use the same server,
-`status` finds it, and the next `up` ends what one that was killed has left.
+The running processes are recorded in `state/up.json`, so that runs started by hand use the same
+server, `status` finds them, and the next `up` ends leftovers of a killed one.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from forecaster.errors import Busy
 from forecaster.ledger import lease
 
 HOST = prefect_server.HOST
-LOOKS = 0.5  # seconds from one look at the parts to the next
+LOOKS = 0.5  # seconds between two checks of the parts
 
 
 def services(file: Path, spec: Spec, ports: Mapping[str, int], pool: str) -> list[Service]:
-    """Services to start: all at once, but the deployment when the server answers, and then the
-    worker."""
+    """Return the services: all start at once, except the deployment, which waits for the server,
+    and then the worker."""
     python = (sys.executable, "-m")
     prefect, mlflow, page = (str(ports[name]) for name in ("prefect", "mlflow", "page"))
     registry = (
@@ -74,7 +74,7 @@ def services(file: Path, spec: Spec, ports: Mapping[str, int], pool: str) -> lis
 
 
 def read_record(spec: Spec) -> Mapping[str, Any] | None:
-    """Record of the last `up`, whether or not it lives."""
+    """Return the record of the last `up`, whether or not it is alive."""
     try:
         record: Mapping[str, Any] = json.loads(spec.paths.local_stack.read_text("utf-8"))
     except (OSError, ValueError):
@@ -83,14 +83,14 @@ def read_record(spec: Spec) -> Mapping[str, Any] | None:
 
 
 def running_stack(spec: Spec) -> Mapping[str, Any] | None:
-    """Record of `up`, where its process still lives."""
+    """Return the record of `up` if its process is alive."""
     record = read_record(spec)
     return None if record is None or lease.is_gone(str(record["holder"])) else record
 
 
 def left_behind(spec: Spec) -> dict[str, tuple[str, ...]]:
-    """Of an `up` that was killed: what of each part still lives, as `lease.process_name` names
-    it."""
+    """Return the surviving processes of each part of a killed `up`, named as in
+    `lease.process_name`."""
     record = read_record(spec)
     if record is None or not lease.is_gone(str(record["holder"])):
         return {}
@@ -102,16 +102,15 @@ def left_behind(spec: Spec) -> dict[str, tuple[str, ...]]:
 
 
 def address(spec: Spec) -> str | None:
-    """The API of the server that is up for this pipeline; None where there is none."""
+    """Return the API of the running server of this pipeline; None if there is none."""
     stack = running_stack(spec)
     return None if stack is None or not answers(stack["health"]["prefect"]) else str(stack["api"])
 
 
 def restart_page(spec: Spec) -> None:
-    """End the page of an `up` that runs, which starts it again with the pipeline file as it is by
-    now.
+    """End the page of a running `up`, which restarts it with the current pipeline file.
 
-    The deployment with which `up` itself begins leaves it alone.
+    Does nothing for the deployment with which `up` itself begins.
     """
     stack = running_stack(spec)
     parts = stack["parts"] if stack else {}
@@ -120,14 +119,13 @@ def restart_page(spec: Spec) -> None:
 
 
 def up(file: Path, spec: Spec, *, ports: Mapping[str, int], pool: str, say: Callable[[str], None]) -> None:
-    """Start all parts, start again each that ends, and stop them when told to (SIGINT, SIGTERM,
-    SIGHUP).
+    """Start all parts, restart each that ends, and stop them on SIGINT, SIGTERM or SIGHUP.
 
-    Raises Busy where all is up already, or a port is taken.
+    Raises Busy if all is up already, or a port is in use.
     """
 
     def tell(sentence: str) -> None:
-        with contextlib.suppress(OSError):  # a terminal that is closed ends nothing
+        with contextlib.suppress(OSError):  # a closed terminal must not end anything
             say(sentence)
 
     with _alone(spec):
@@ -155,7 +153,7 @@ def up(file: Path, spec: Spec, *, ports: Mapping[str, int], pool: str, say: Call
 def _supervise(
     spec: Spec, parts: Mapping[str, Part], api: str, stop: threading.Event, say: Callable[[str], None]
 ) -> None:
-    """Look at each part, twice a second, until told to stop."""
+    """Check each part, twice a second, until the stop event."""
 
     def write() -> None:
         _write(spec, {"holder": lease.this_process(), "api": api, **_records(parts)})
@@ -182,14 +180,14 @@ def _records(parts: Mapping[str, Part]) -> dict[str, Any]:
 def _stop_event() -> threading.Event:
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # ignored under nohup
             signal.signal(number, lambda *_: stop.set())
     return stop
 
 
 @contextlib.contextmanager
 def _alone(spec: Spec) -> Iterator[None]:
-    """Be the only `up` of a pipeline on this machine. Raises Busy where there is another."""
+    """Ensure that this is the only `up` of a pipeline on this machine. Raises Busy otherwise."""
     spec.paths.logs.mkdir(parents=True, exist_ok=True)
     lock = os.open(spec.paths.logs, os.O_RDONLY)
     try:
@@ -209,7 +207,7 @@ def _is_up(spec: Spec, stack: Mapping[str, Any] | None) -> Busy:
 
 
 def _end_left_behind(spec: Spec, say: Callable[[str], None]) -> tuple[str, ...]:
-    """End what an `up` that was killed has left; gives the groups in which nights may go on, which
+    """End the leftovers of a killed `up`; returns the process groups whose runs may continue, which
     are taken over."""
     groups = left_behind(spec)
     if not groups:
@@ -224,8 +222,7 @@ def _end_left_behind(spec: Spec, say: Callable[[str], None]) -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def _ended_at_last(spec: Spec, parts: Mapping[str, Part]) -> Iterator[None]:
-    """Parts that go when this is left: the worker with its nights first, then the others at
-    once."""
+    """End the parts on exit: the worker with its runs first, then the others at once."""
     try:
         yield
     finally:
@@ -246,7 +243,7 @@ def _free(name: str, port: int) -> None:
 
 
 def _write(spec: Spec, content: Mapping[str, Any]) -> None:
-    """Write the record; an error, as on a full disk, is left to the next change."""
+    """Write the record; after an error, as on a full disk, the next change tries again."""
     beside = spec.paths.local_stack.with_suffix(".new")
     with contextlib.suppress(OSError):
         beside.write_text(json.dumps(content, indent=1), "utf-8")

@@ -1,5 +1,4 @@
-"""Maintenance flow: compacts the lake's small files, and removes what the retention no longer
-wants."""
+"""Maintenance flow: compacts the lake's small files, and removes data past its retention."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from flows.night import Night
 @flow(name="maintain", flow_run_name=prefect_view.flow_run_name, persist_result=False)
 @prefect_view.reports_refusals("maintain")
 def maintain(file: str, run_id: str | None = None) -> State[Any]:
-    """Tidy what the nights of a pipeline file have left, by its `retention`."""
+    """Clean up after a pipeline's runs, by its `retention`."""
     night = prefect_view.begun_night(run_id) or Night.begin(file, kind="maintain")
     prefect_view.run_line(night, lines.maintain)
     prefect_view.forget_flow_runs(night)

@@ -1,4 +1,4 @@
-"""Run context of one night: who it is, what it has learned so far, and how it ends (outcome, exit code)."""
+"""Run context: identity of a run, its state so far, and its end (outcome, exit code)."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ if TYPE_CHECKING:
     from forecaster.demand.history.past_panels import Past
 
 OUTCOMES: dict[int, Outcome] = {PUBLISHED: "published", DEGRADED: "degraded", NO_DATA: "no_data", OUR_FAULT: "failed"}
-LONGEST_WITHOUT_TRAINING = 6 * 3600  # seconds after which a run hangs, besides twice what training may take
-PREDICTION = 3600.0  # seconds after which a prediction hangs, where the night has as many
+LONGEST_WITHOUT_TRAINING = 6 * 3600  # seconds until a run counts as hung, plus twice the maximum training time
+PREDICTION = 3600.0  # seconds after which a prediction counts as hung, unless the night's window is shorter
 WITHOUT_TRAINING: Mapping[Kind, tuple[str, ...]] = {"refresh": ("ingest", "predict"), "maintain": ("tidy",)}
-"""The steps of the kinds of runs that never train."""
+"""Steps of the kinds of runs that never train."""
 
 
 class Night:
-    """Shared state of the steps of one run. A run row exists from the first moment, and always ends
-    in an outcome."""
+    """Shared state of the steps of one run. A run row exists from the beginning, and always ends in
+    an outcome."""
 
     def __init__(self, file: Path, spec: Spec, as_of: datetime, begun: datetime, ledger: Ledger, kind: Kind) -> None:
         self.file, self.spec, self.as_of, self.begun, self.kind = file, spec, as_of, begun, kind
@@ -76,17 +76,17 @@ class Night:
         self.trains = kind == "night"
         self.exit_code = OUR_FAULT
         self.outcome: Outcome = "running"
-        self.publication: Mapping[str, Any] = {}  # what went out
+        self.publication: Mapping[str, Any] = {}  # report of the publication
         self.versions: dict[str, int] = {}
-        self.knowledge: Knowledge | None = None  # what was read, from which a prediction that fails is made anew
+        self.knowledge: Knowledge | None = None  # the data as read; the fallback for a failed prediction
         self.past_panels: Past | None = None  # between training and backtest
         self.findings: list[Finding] = []
         self.verdict: Verdict | None = None
-        self.promoted: str | None = None  # the bundle that became champion tonight and did not before
-        self.prior_scores: Mapping[str, Scores] = {}  # of the prior, where it goes out until there is a model
+        self.promoted: str | None = None  # the bundle that became champion in this run
+        self.prior_scores: Mapping[str, Scores] = {}  # of the prior, if it is published until there is a model
         self.preview: int | None = None  # the publication that stands until there is a model
-        self.canary: CanaryOutcome | None = None  # what became of the one that ran
-        self.waits = threading.Event()  # for a process of its own, by now or already before
+        self.canary: CanaryOutcome | None = None  # result of the running canary
+        self.waits = threading.Event()  # set once the run waits for another process
         self.progress = Progress(
             ledger.expected_timings(spec.name), run_id=self.run_id, stages=WITHOUT_TRAINING.get(kind)
         )
@@ -94,7 +94,7 @@ class Night:
         self._troubles = NightTroubles()
         self.machine = MachineSamples()
         self.measures: dict[str, Any] = {}  # of `metric_names.OF_RUNS`, so far
-        self._is_deposed = False  # whether another run has the lease by now
+        self._is_deposed = False  # True once another run has taken the lease
 
     @classmethod
     def begin(
@@ -108,12 +108,12 @@ class Night:
     ) -> Self:
         """Open the run row and take the lease; with `profile` training leaves a trace.
 
-        Where another run is at work this one is over already, as `busy`. Raises SpecError for a wrong file, LedgerError
-        for a ledger that cannot be written.
+        If another run is in progress, this one is over already, as `busy`. Raises SpecError for an
+        invalid file, LedgerError for a ledger that cannot be written.
         """
         spec = load(file)
         begun = datetime.now(UTC)
-        # Begun a moment early, a night is as of its own instant: at midnight even its day depends on that.
+        # A run that begins early is as of its scheduled instant, which at midnight changes its day.
         as_of = datetime.fromisoformat(as_of) if isinstance(as_of, str) else as_of
         instant = as_of or max(begun, due_nights.night_of(spec, begun))
         lost = run_start.lost_ledger(spec)
@@ -134,9 +134,9 @@ class Night:
         for dead in start.closed_runs:
             night.progress.say(f"           run {dead} was killed, or its machine went down; it is closed")
         if start.closed_runs:
-            with suppress(OSError):  # a folder that cannot be tidied is none that a night must have
+            with suppress(OSError):  # an error while cleaning up must not stop the run
                 retention.sweep(spec)
-        with suppress(OSError):  # a plan then says that it cannot compare
+        with suppress(OSError):  # without it, a plan reports that it cannot compare
             plan.save_spec(spec)
         if start.rival:
             night._ledger.close()
@@ -152,16 +152,16 @@ class Night:
 
     @property
     def note_for_readers(self) -> str | None:
-        """Note of the night so far for the page."""
+        """Note on the run so far, for the page."""
         return self._troubles.for_the_page(self.verdict)
 
     @property
     def longest_prediction(self) -> float:
-        """Seconds after which a prediction hangs: an hour, or what a night has until its deadline."""
+        """Seconds until a prediction counts as hung: an hour, or until the deadline if sooner."""
         return min(PREDICTION, self.spec.schedule.window)
 
     def run(self, line: Callable[[], None]) -> Self:
-        """Take the line, and end in an outcome; nothing happens when the run is over already."""
+        """Run the line, and end in an outcome; does nothing if the run is over already."""
         if self.outcome == "running":
             with self.ends_in_an_outcome():
                 line()
@@ -169,7 +169,7 @@ class Night:
 
     @contextmanager
     def ends_in_an_outcome(self) -> Iterator[None]:
-        """Close the run row with an outcome, an exit code and a sentence, whatever happens inside."""
+        """Close the run row with an outcome, an exit code and a sentence, even after an error."""
         with ExitStack() as closing:
             closing.callback(self._ledger.close)
             closing.enter_context(self.progress.live_bar())
@@ -196,7 +196,7 @@ class Night:
         )
 
     def _renewed_lease(self, longest: float) -> AbstractContextManager[None]:
-        """Keep the lease; a run that has lost it, after a pause so long that it was taken for dead, is ended."""
+        """Renew the lease; end a run that lost it because a long pause made it seem dead."""
 
         def end() -> None:
             if self.outcome == "running" and callable(signal.getsignal(signal.SIGTERM)):
@@ -206,7 +206,7 @@ class Night:
         return run_start.lease_renewed(self._ledger, self.run_id, longest=longest, on_loss=end)
 
     def _tell_heartbeat(self, begun: Callable[[], None]) -> Callable[..., None]:
-        """Function to call with the night's outcome."""
+        """Return a function that reports the run's outcome to the heartbeat."""
 
         def tell(*_: object) -> None:
             begun()
@@ -219,7 +219,7 @@ class Night:
         return tell
 
     def _interrupted_by(self, interrupt: KeyboardInterrupt) -> None:
-        """Outcome of an interrupted run: with its forecast out, it only lacks what comes after."""
+        """Set the outcome of an interrupted run; only degraded once its forecast is published."""
         name = str(interrupt) or "Ctrl-C"
         if self._is_deposed:
             self.exit_code = OUR_FAULT
@@ -248,8 +248,7 @@ class Night:
 
     @contextmanager
     def goes_on(self, without: str) -> Iterator[None]:
-        """Keep an error inside for the outcome; the night goes on, degraded, but for one in a lake
-        of others or without its lease."""
+        """Record an error and continue, degraded; except for a foreign lake or a lost lease."""
         try:
             yield
         except (ForeignLake, LostLease):
@@ -258,20 +257,20 @@ class Night:
             self.trouble(sentence(N_("{what}: {why}"), what=as_sentence(without), why=of_error(error)), without)
 
     def trouble(self, text: str, for_readers: str) -> None:
-        """Keep what went wrong for the outcome, and for the page in words for readers; the night goes on, degraded."""
+        """Record an error, and its wording for the page; the run continues, degraded."""
         self._troubles.add(text, for_readers)
-        if self.exit_code == PUBLISHED:  # settled already: the forecast is out
+        if self.exit_code == PUBLISHED:  # settled already: the forecast is published
             self.exit_code = DEGRADED
         self.progress.say(f"           {text}")
 
     @contextmanager
     def lacks(self, without: str) -> Iterator[None]:
-        """Keep an error of a by-product for the outcome: degraded, and no word of it to the depots."""
+        """Record an error of a by-product: the run is degraded, without a note to the depots."""
         with self._troubles.of_by_products(), self.goes_on(without):
             yield
 
     def remark(self, text: str) -> None:
-        """Keep for the outcome what the forecast did not suffer from; the night is as good as it was."""
+        """Record a fact that does not affect the forecast or the outcome."""
         self._troubles.remark(text)
         self.progress.say(f"           {text}")
 
@@ -283,7 +282,7 @@ class Night:
         self._ledger.note(self.run_id, timings={name: self.progress.timings[name]}, measures=self.measures)
 
     def measure(self, measures: Mapping[str, Any]) -> None:
-        """Keep what was measured (`metric_names.OF_RUNS`) for the run row, which it reaches with the stage."""
+        """Record `metric_names.OF_RUNS` for the run row, written at the end of the stage."""
         self.measures = resource_usage.merge(self.measures, dict(measures))
 
     def note(
@@ -293,7 +292,7 @@ class Night:
         lake_versions: Mapping[str, int] | None = None,
         message: str | None = None,
     ) -> None:
-        """Keep what a step learned in the run row."""
+        """Write the results of a step into the run row."""
         findings = list(findings)
         self.versions |= lake_versions or {}
         self._ledger.note(self.run_id, findings=findings, lake_versions=lake_versions, message=message)
@@ -302,26 +301,26 @@ class Night:
             self.progress.say(f"           {message}")
 
     def _keep_findings(self, findings: Iterable[Finding]) -> None:
-        """Keep what was found and report it, each finding once."""
+        """Record findings and report each once."""
         for finding in findings:
             if finding not in self.findings:
                 self.findings.append(finding)
                 self.progress.say(f"           {finding.severity} {finding.rule} × {finding.count}: {finding.message}")
 
     def champion(self) -> Path | None:
-        """The reigning bundle's folder, None when no model ever reigned."""
+        """Return the folder of the champion's bundle; None if there never was a champion."""
         reigning = self._ledger.champion(self.spec.name)
         return self.spec.paths.bundle(reigning.bundle_digest) if reigning else None
 
     def keep_verdict(self, verdict: Verdict) -> None:
-        """Keep the verdict, and report it."""
+        """Record the verdict, and report it."""
         self.verdict = verdict
         self._ledger.note(self.run_id, verdict=verdict_row(verdict))
         for line in verdict_lines(verdict):
             self.progress.say(line)
 
     def promote(self, bundle: str) -> None:
-        """Make a bundle the champion; one that is champion already goes on, confirmed by this run."""
+        """Make a bundle the champion; a current champion is confirmed by this run."""
         reason = self.verdict.sentence() if self.verdict else sentence(N_("promoted"))
         promotion = self._ledger.promote(
             self.spec.name, run_id=self.run_id, bundle_digest=bundle, by=GATE, reason=reason
@@ -329,15 +328,15 @@ class Night:
         self.promoted = bundle if promotion.previous_digest != bundle else None
 
     def name_versions(self, versions: Mapping[str, str]) -> None:
-        """Keep the versions that the registry gave, by run; its aliases then name whom the ledger names."""
+        """Record the versions assigned by the registry, by run; its aliases then follow the ledger."""
         self._ledger.name_versions(self.spec.name, versions)
         if (versions or self.canary) and (untold := outbox.align(self.spec, self._ledger)):
             self.note(message=sentence(N_("the registry's aliases are as they were: {why}"), why=untold))
 
     def predict_in_its_own_process(self) -> Mapping[str, Any]:
-        """Run `forecaster predict` for this night; returns what it says it published.
+        """Run `forecaster predict` for this run; returns its report of the publication.
 
-        Raises NoUsableData or ForecasterError with its sentence when it published nothing.
+        Raises NoUsableData or ForecasterError with its sentence if it published nothing.
         """
         command = [sys.executable, "-m", "forecaster", "predict", str(self.file), "--json"]
         command += ["--as-of", self.as_of.isoformat(), "--run", self.run_id]
@@ -363,8 +362,8 @@ class Night:
         return unpacked(json.loads(process.stdout))
 
     def _published_all_the_same(self, error: ForecasterError) -> Mapping[str, Any]:
-        """Publication made by a prediction that failed afterwards; raises its error where there is
-        none."""
+        """Return the publication of a prediction that failed afterwards; raises its error if there
+        is none."""
         head = self._ledger.current(self.spec.name)
         if head is None or head.run_id != self.run_id or head.publication_id == self.preview:
             raise error
@@ -377,11 +376,11 @@ class Night:
         }
 
     def settle(self, report: Mapping[str, Any]) -> None:
-        """Settle tier and exit code."""
+        """Set tier and exit code."""
         self.publication = report
-        self._keep_findings(map(finding_of_row, self._ledger.run(self.run_id).findings))  # those of the prediction
+        self._keep_findings(map(finding_of_row, self._ledger.run(self.run_id).findings))  # of the prediction
         note, troubled = self.note_for_readers or "", self._troubles.concerns_readers
-        remark = without_start(report["note"] or "", note)  # what the prediction itself has to say
+        remark = without_start(report["note"] or "", note)  # the prediction's own remark
         if report["trouble"]:
             self._troubles.add(report["trouble"])
         if report["remark"]:

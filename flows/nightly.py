@@ -1,4 +1,4 @@
-"""Nightly flow, the night as Prefect starts it: at its hour when it is due, or by hand."""
+"""Nightly flow: a night as Prefect starts it, on schedule if due, or by hand."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def nightly(
 ) -> State[Any]:
     """Run one night of a pipeline file; `as_of` is an ISO instant, now by default.
 
-    With `due`, as the schedule asks, the ledger decides: a night that was published is not run
-    again, and after it the missed ones before it are made up for, the newest first. `run_id` is a
-    run that this process has begun already.
+    With `due`, as scheduled, the ledger decides: a published night is not run again, and afterwards
+    earlier missed nights are made up for, newest first. `run_id` is a run that this process has
+    already begun.
     """
     if due and not catch_up.missing_nights(file):
         return prefect_view.nothing_due()

@@ -1,8 +1,8 @@
-"""Notifications, through Prefect's notification blocks, of what a run did and of what did not
-happen.
+"""Notifications, through Prefect's notification blocks, about the results of a run and about missed
+runs.
 
-A block is made once, in Prefect's pages or in Python, and named in `notify.blocks`: Prefect's
-`custom-webhook`, `slack-webhook` and their like, or `Email` for any server that speaks SMTP.
+A block is created once, in Prefect's pages or in Python, and named in `notify.blocks`: Prefect's
+`custom-webhook`, `slack-webhook` and similar, or `Email` for any SMTP server.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from forecaster.ledger.store import Ledger
 from forecaster.operations import due_nights
 
 CANARY_OCCASIONS = {"promoted": "promotion", "rolled_back": "rollback"}
-EACH, ALL = 10.0, 25.0  # seconds that a block may take, and all that a run tells
+EACH, ALL = 10.0, 25.0  # seconds for each block, and for all notifications of a run
 _SECRET_OF_ADDRESS = re.compile(r"(?P<scheme>\w+://)(?:[^\s/'\"]*@)?(?P<host>[^\s/?'\"]+)[/?][^\s'\"]*")
 
 
@@ -41,12 +41,11 @@ class Email(AppriseNotificationBlock):
     def block_initialization(self) -> None:
         super().block_initialization()
         for server in self._apprise_client:
-            # else Apprise waits 5.5 s before each further mail of a block
+            # otherwise Apprise waits 5.5 s before each further mail of a block
             server.request_rate_per_sec = 0
 
     def notify_html(self, html: str, subject: str) -> None:
-        """Send an HTML mail; the text next to it is Apprise's. Raises NotificationError with its
-        log."""
+        """Send an HTML mail; Apprise derives the text part. Raises NotificationError with its log."""
         with LogEavesdropper("apprise", level=logging.WARNING) as eavesdropper:
             sent = self._apprise_client.notify(body=html, title=subject, body_format=NotifyFormat.HTML)
         if not sent:
@@ -54,7 +53,7 @@ class Email(AppriseNotificationBlock):
 
 
 def occasions(night: Night) -> dict[str, str]:
-    """Notifications of a run: occasion → a sentence."""
+    """Return the notifications of a run: occasion → sentence."""
     spec, sentences = night.spec, dict[str, str]()
     name = f"{spec.name}, run {night.run_id}"
     if night.outcome in ("failed", "no_data"):
@@ -70,14 +69,13 @@ def occasions(night: Night) -> dict[str, str]:
         sentences["promotion"] = f"{name}: bundle {night.promoted} is champion now. It was {why}."
     if (canary := night.canary) is not None and canary.state in CANARY_OCCASIONS:
         sentences[CANARY_OCCASIONS[canary.state]] = f"{name}: {canary.sentence}."
-    if night.publication.get("canary"):  # which went back while it forecast
+    if night.publication.get("canary"):  # a canary rolled back during the prediction
         sentences["rollback"] = f"{name}: {night.publication['canary']}."
     return {occasion: sentence.strip() for occasion, sentence in sentences.items()}
 
 
 def late_sentence(file: str, now: datetime | None = None) -> str | None:
-    """A sentence when the newest night whose deadline is over has no forecasts; None when all is
-    well."""
+    """Return a sentence if the newest night past its deadline has no forecasts, else None."""
     spec = load(file)
     instant = (now or datetime.now(spec.zone)).astimezone(spec.zone)
     night = next(
@@ -98,12 +96,10 @@ def late_sentence(file: str, now: datetime | None = None) -> str | None:
 
 
 def send(spec: Spec, occasion: str, sentence: str, *, within: Budget | None = None) -> int:
-    """Tell every declared block, where the occasion is one of those declared; returns how many were
-    told.
+    """Notify every declared block, if the occasion is declared; returns the number of blocks.
 
-    Each is tried, whatever became of the others, for EACH seconds at the most and for half of what
-    a run has left for all that it tells (`within`). Raises SpecError, which names those that could
-    not be told.
+    Each is tried, even after failures, for at most EACH seconds and half of the run's remaining
+    time for notifications (`within`). Raises SpecError that names the failed blocks.
     """
     if occasion not in spec.notify.of:
         return 0
@@ -114,7 +110,7 @@ def send(spec: Spec, occasion: str, sentence: str, *, within: Budget | None = No
             within.call(partial(_notify, name, sentence, subject), name, most=EACH)
         except TimeLimitExceeded as error:
             faults.append(str(error))
-        except Exception as error:  # of whatever kind a service may raise
+        except Exception as error:  # of any kind that a service may raise
             faults.append(f"{name}: {cause(error)}")
     if faults:
         raise SpecError(f"notify.blocks: {'; '.join(faults)}")
@@ -122,8 +118,8 @@ def send(spec: Spec, occasion: str, sentence: str, *, within: Budget | None = No
 
 
 def cause(error: Exception) -> str:
-    """Why something could not be sent, in a line: Apprise says it in its log alone. Of addresses it
-    has the host, since the rest of a webhook's is its secret."""
+    """Return the reason of a failed delivery, in one line; Apprise reports it only in its log.
+    Addresses are reduced to their host, since the rest of a webhook's is its secret."""
     if isinstance(error, ForecasterError):
         return str(error)
     if isinstance(error, NotificationError):
@@ -139,11 +135,11 @@ def _notify(name: str, sentence: str, subject: str) -> None:
 
 
 def block(name: str) -> Any:
-    """A notification block. Raises SpecError where there is none of this name, or it sends
-    nothing."""
+    """Return a notification block. Raises SpecError if there is none of this name, or it sends no
+    notifications."""
     try:
         loaded = Block.load(name, validate=False)
-    except ValueError:  # Prefect's word for a block that is not there
+    except ValueError:  # Prefect's error for a missing block
         raise SpecError(f"Prefect has no block {name!r}; make it under Blocks in Prefect's pages") from None
     if not isinstance(loaded, NotificationBlock):
         raise SpecError(f"block {name!r} is a {type(loaded).__name__}, wanted one that sends notifications")

@@ -1,5 +1,5 @@
-"""Refresh flow (re-inference), of the morning: the champion forecasts again with what came late;
-nothing is trained."""
+"""Morning refresh flow (re-inference): the champion forecasts again with late data; nothing is
+trained."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Prefect's API server for one night, on a port of its own; it goes when the night goes.
+"""Prefect's API server for one run, on its own port; it ends with the run.
 
-Prefect would start the same server by itself, but only after importing it into the night's own
-process, which takes as long again: started first, it comes up while the night imports what its
-steps need.
+Prefect would start the same server by itself, but only after importing it into the run's own
+process, which takes as long again: started first, it comes up while the run imports the modules of
+its steps.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from forecaster.errors import ForecasterError
 from forecaster.operations import prefect_api
 
 HOST = "127.0.0.1"
-PATIENCE = 120  # seconds until it must answer, next to the work
+PATIENCE = 120  # seconds until it must answer, in parallel with the work
 URL = prefect_api.URL
 
 
 @contextmanager
 def running(there: str | None = None) -> Iterator[Callable[[float], str]]:
-    """A server while open; gives a function that waits until it answers, for so many seconds after
-    its start at most, to be called before the first flow. It returns a remark on the server's
-    version, empty where that is this client's.
+    """Run a server while open; yields a function that waits until it answers, at most the given
+    seconds after its start, to be called before the first flow. It returns a remark on the server's
+    version, empty if equal to this client's.
 
-    The server is named in `PREFECT_API_URL`; whoever has set that keeps their own, and one that is
-    `there` already is used. Call `environment.prepare` first.
+    The server's address is set in `PREFECT_API_URL`; an existing value is kept, and a server
+    already `there` is used. Call `environment.prepare` first.
     """
     if address := os.environ.get(URL):
         yield lambda _: prefect_api.probe(address)
@@ -70,7 +70,8 @@ def running(there: str | None = None) -> Iterator[Callable[[float], str]]:
 
 
 def _wait_for(process: subprocess.Popen[bytes], address: str, deadline: float) -> str:
-    """Raises ForecasterError when the server stops again, or does not answer in time."""
+    """Wait until the server answers. Raises ForecasterError if it stops, or does not answer in
+    time."""
     while time.monotonic() < deadline:
         if process.poll() is not None:
             raise ForecasterError(f"Prefect's server stopped at once with exit code {process.returncode}")
@@ -83,9 +84,9 @@ def _wait_for(process: subprocess.Popen[bytes], address: str, deadline: float) -
 
 
 def _serve(port: int) -> None:
-    """Be the server, until the process that started it is gone."""
+    """Run the server until its parent process ends."""
     garbage.look_seldom()
-    parent_watch.end_with_parent()  # by the number that it gave: it may be gone by now
+    parent_watch.end_with_parent()  # by the recorded process ID, since the parent may be gone by now
     import uvicorn
 
     create = "prefect.server.api.server:create_app"

@@ -1,8 +1,7 @@
-"""Prefect artifacts and state of a run: its name with date and outcome, a report, its depots, and
-where its model is.
+"""Prefect artifacts and state of a run: its name with date and outcome, a report, its depots, and a
+link to its model.
 
-Showing is never worth a night: what fails here is told on the screen, and the run stays what it
-was.
+A failure here never affects a run: it is reported on the screen, and the outcome stays the same.
 """
 
 from __future__ import annotations
@@ -44,14 +43,14 @@ from forecaster.operations import plan
 from forecaster.registry import addresses
 
 Flow = Callable[..., State[Any]]
-AT_ONCE = 200  # flow runs asked for
+AT_ONCE = 200  # flow runs per request
 RUN, PROCESS = "forecaster.run", "forecaster.process"  # labels of a flow run
 
 
 def flow_run_name() -> str:
-    """The name of a flow run until it has an outcome: what, and as of which day."""
+    """Return the name of a flow run before its outcome: flow and day."""
     parameters, zone = runtime.flow_run.parameters, None
-    with suppress(ForecasterError):  # of which the flow says more
+    with suppress(ForecasterError):  # the flow reports the error
         zone = load(parameters["file"]).zone
     day = str(parameters.get("as_of") or datetime.now(zone).isoformat())[:10]
     return f"{runtime.flow_run.flow_name} {day}"
@@ -63,9 +62,8 @@ def backfill_run_name() -> str:
 
 
 def reports_refusals(kind: Kind | None) -> Callable[[Flow], Flow]:
-    """Decorate the function of a flow: an error with which no run could begin, as of a wrong
-    pipeline file, ends in a failed state and leaves its sentence in Prefect's log, and, as a failed
-    run of a kind, in the ledger."""
+    """Decorate a flow's function: an error before a run begins, such as an invalid pipeline file,
+    ends in a failed state, in Prefect's log, and, as a failed run of this kind, in the ledger."""
 
     def decorate(function: Flow) -> Flow:
         @functools.wraps(function)
@@ -73,7 +71,7 @@ def reports_refusals(kind: Kind | None) -> Callable[[Flow], Flow]:
             try:
                 return function(file, *arguments, **parameters)
             except ForecasterError as error:
-                # the level of the log that an installation keeps
+                # the log level that is kept by an installation
                 get_run_logger().critical(str(error))
                 with suppress(ForecasterError):
                     _record_refusal(Path(file), kind, error)
@@ -85,7 +83,7 @@ def reports_refusals(kind: Kind | None) -> Callable[[Flow], Flow]:
 
 
 def _record_refusal(file: Path, kind: Kind | None, error: ForecasterError) -> None:
-    """Write down a run that could not begin, by the last valid pipeline file, and tell its
+    """Record a run that could not begin, using the last valid pipeline file, and notify its
     `notify.blocks`."""
     spec, now = plan.last_valid_spec(file), datetime.now(UTC)
     if spec is None:
@@ -99,13 +97,13 @@ def _record_refusal(file: Path, kind: Kind | None, error: ForecasterError) -> No
 
 
 def begun_night(run_id: str | None) -> Night | None:
-    """The run that this process began already; None where the flow begins its own."""
+    """Return the run that this process already began; None if the flow begins its own."""
     begun = flow_run.begun_here(run_id)
     return begun.night if begun else None
 
 
 def run_line(night: Night, line: Callable[[Night, Steps], None]) -> None:
-    """Run a line with Prefect's tasks; of a run that has ended already, show the stages."""
+    """Run a line with Prefect's tasks; for a run that has ended, show its stages."""
     with _best_effort(night, "named to Prefect"), get_client(sync_client=True) as client:
         client.update_flow_run_labels(runtime.flow_run.id, {RUN: night.run_id, PROCESS: lease.this_process()})
     if night.outcome != "running":
@@ -117,8 +115,8 @@ def run_line(night: Night, line: Callable[[Night, Steps], None]) -> None:
 
 
 def report_run(night: Night) -> State[Any]:
-    """Leave the artifacts of a run, give it its name, tell whom it concerns; the state that the
-    flow ends in."""
+    """Create the artifacts of a run, rename the flow run, and send notifications; returns the
+    flow's final state."""
     with _best_effort(night, "shown in Prefect"):
         day = f"{night.as_of.astimezone(night.spec.zone):%Y-%m-%d}"
         _rename(f"{runtime.flow_run.flow_name} {day} {night.outcome}")
@@ -134,7 +132,7 @@ def report_run(night: Night) -> State[Any]:
 
 
 def report_runs(nights: Sequence[Night]) -> State[Any]:
-    """The state of a flow that ran several: the gravest of them."""
+    """Return the state of a flow with several runs: that of the most serious outcome."""
     if not nights:
         return nothing_due()
     for night in nights:
@@ -148,20 +146,20 @@ def nothing_due() -> State[Any]:
 
 
 def exit_code(state: State[Any]) -> int:
-    """Exit code of the command that started a flow."""
+    """Return the exit code of the command that started a flow."""
     code = state.data if isinstance(state.data, int) else getattr(state.data, "result", None)
     return code if isinstance(code, int) else OUR_FAULT
 
 
 def forget_flow_runs(night: Night) -> None:
-    """Remove Prefect's flow runs that ended longer ago than caches are kept, or began and never
-    ended."""
+    """Delete Prefect's flow runs that ended before the retention of caches, or began before it and
+    never ended."""
     before = night.begun - timedelta(days=night.spec.retention.caches)
     old = (
         FlowRunFilter(end_time=FlowRunFilterEndTime(before_=before)),
         FlowRunFilter(start_time=FlowRunFilterStartTime(before_=before), end_time=FlowRunFilterEndTime(is_null_=True)),
     )
-    with _best_effort(night, "relieved of old flow runs"), get_client(sync_client=True) as client:
+    with _best_effort(night, "old flow runs were removed"), get_client(sync_client=True) as client:
         for which in old:
             while flow_runs := client.read_flow_runs(flow_run_filter=which, limit=AT_ONCE):
                 for flow_run in flow_runs:
@@ -169,8 +167,8 @@ def forget_flow_runs(night: Night) -> None:
 
 
 def _close_killed(night: Night) -> None:
-    """Flow runs whose process was killed are crashed: nobody else tells Prefect, to which they are
-    running for ever."""
+    """Mark flow runs of killed processes as crashed; otherwise Prefect shows them as running
+    forever."""
     types = FlowRunFilterStateType(any_=[StateType.PENDING, StateType.RUNNING])
     running = FlowRunFilter(state=FlowRunFilterState(type=types))
     with _best_effort(night, "relieved of killed flow runs"), Ledger.open_reader(night.spec.ledger_url) as ledger:

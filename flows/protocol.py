@@ -1,6 +1,6 @@
-"""The steps that a line takes, each typed, with the module that does its work: `Steps`, a protocol.
+"""The typed steps of a line, each with the module that does its work: `Steps`, a protocol.
 
-`flows.steps` has them as plain functions, `flows.tasks` as Prefect tasks.
+`flows.steps` implements them as plain functions, `flows.tasks` as Prefect tasks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Run report (Prefect artifact), for people: a page of Markdown, and a table of its depots."""
+"""Run report (Prefect artifact) for people: a page of Markdown, and a table of its depots."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ SHOWN = ("mape", "wape", "mase", "bias", "coverage")
 
 
 def markdown(night: Night) -> str:
-    """Outcome, stage times, scores, verdict, measures and findings."""
+    """Return outcome, stage times, scores, verdict, measures and findings."""
     return "\n".join(_lines(night)) + "\n"
 
 
 def depots(night: Night) -> list[dict[str, Any]]:
-    """A row a depot of what the run has published: tomorrow's orders with their 80 % band, and
+    """Return one row per depot of the publication: tomorrow's orders with their 80 % interval, and
     drivers."""
     number = night.publication.get("publication_id")
     if number is None:

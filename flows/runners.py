@@ -1,8 +1,8 @@
 """Task runners of parallel work (fan-out): threads of this process, or processes of a Dask cluster.
 
-`execution` of the pipeline file says which. Each part is a task of Prefect's own task runners, and
-shows as such. What is sent to a cluster is pickled there and back: a cluster is as trusted as the
-machine of the night itself.
+`execution` of the pipeline file selects the runner. Each part is a task of Prefect's own task
+runners, and shown as such. Arguments and results of a cluster are pickled: a cluster is as trusted
+as the machine of the run itself.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from forecaster.core.parallel import Fan, in_turn
 from forecaster.errors import MissingExtra
 from forecaster.plugins import plugin
 
-AHEAD = 2  # parts a worker that are handed over before the oldest is done: panels are large
+AHEAD = 2  # parts per worker submitted before the oldest is done; bounds memory, as panels are large
 
 
 @task(name="part", cache_policy=NO_CACHE, persist_result=False)
 def part(call: Callable[[], Any]) -> Any:
-    """One call of a fan."""
+    """Run one call of a fan."""
     return call()
 
 
 @contextmanager
 def open_fan(spec: Spec, on_trouble: Callable[[str], None]) -> Iterator[Fan]:
-    """The fan that the pipeline file asks for; a cluster of its own lives as long as this.
+    """Open the fan selected by the pipeline file; its own cluster lives as long as this context.
 
-    A cluster that does not come up, or does not answer, is told of, and the work is done in turn.
-    Raises MissingExtra where the runner's package is not installed.
+    If a cluster does not come up or does not answer, that is reported, and the work is done
+    sequentially. Raises MissingExtra if the runner's package is not installed.
     """
     execution = spec.execution
     if execution.runner == "threads" and execution.workers == 1:
@@ -54,7 +54,7 @@ def open_fan(spec: Spec, on_trouble: Callable[[str], None]) -> Iterator[Fan]:
         try:
             stack.enter_context(pool)
             fan = _handing_to(pool, execution)
-        except Exception as error:  # of whatever kind a cluster may raise
+        except Exception as error:  # of any kind that a cluster may raise
             where = execution.address or sentence(N_("this machine"))
             template = N_("{runner} on {where} did not start; its work was done sequentially: {why}")
             on_trouble(sentence(template, runner=execution.runner, where=where, why=_short(error)))
@@ -62,7 +62,7 @@ def open_fan(spec: Spec, on_trouble: Callable[[str], None]) -> Iterator[Fan]:
 
 
 def task_runner(execution: Execution) -> TaskRunner[Any]:
-    """Prefect's task runner for a section `execution`, not started yet. Raises MissingExtra."""
+    """Return Prefect's task runner for a section `execution`, not started yet. Raises MissingExtra."""
     if execution.runner == "threads":
         return ThreadPoolTaskRunner(max_workers=execution.workers)
     try:
@@ -78,16 +78,14 @@ def task_runner(execution: Execution) -> TaskRunner[Any]:
 
 
 def _handing_to(pool: Any, execution: Execution) -> Fan:
-    """The fan of a runner that is started. Raises whatever a cluster raises that does not come
-    up."""
+    """Return the fan of a started runner. Raises whatever a cluster that does not come up raises."""
     outcome_of: Callable[[Any], Any] = methodcaller("result")
     if execution.runner == "dask":
-        # The client comes up when it is first asked for.
+        # The client is created on first access.
         outcome_of = partial(plugin("groups.workers").outcome_of, client=pool.client)
 
     def submit(call: Callable[[], Any]) -> Any:
-        # The task from which a part is handed over would be sent along, and with it the night,
-        # which has locks.
+        # The submitting task would be pickled as well, and with it the run, which has locks.
         beside_task = TaskRunContext.__var__.set(None)  # type: ignore[arg-type]
         try:
             return pool.submit(part, {"call": call})
@@ -102,7 +100,7 @@ def _handing_to(pool: Any, execution: Execution) -> Fan:
                 done.append(outcome_of(submitted[0]))
                 submitted.popleft()
                 submitted.extend(map(submit, islice(waiting, 1)))
-        finally:  # of calls that nobody waits for any more, those that have not begun
+        finally:  # cancel submitted calls that have not begun and are no longer needed
             for future in submitted:
                 future.wrapped_future.cancel()
         return done

@@ -1,4 +1,4 @@
-"""Secrets: hand those that a pipeline file names to the package, from Prefect's Secret blocks."""
+"""Provides the secrets named in a pipeline file, from Prefect's Secret blocks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from forecaster.errors import SpecError
 def provide(spec: Spec) -> None:
     """Load the Secret block NAME for every `${secret:NAME}` of the pipeline file.
 
-    Raises SpecError, which names the secret, when Prefect has no such block.
+    Raises SpecError that names the secret if Prefect has no such block.
     """
     text = json.dumps(spec.model_dump(mode="json"))
     credentials.provide({name: _value(name) for name in sorted(set(credentials.secrets_in(text)))})
@@ -30,12 +30,12 @@ def _value(name: str) -> str:
         )
     try:
         block = cast("Secret[Any]", Secret.load(name))
-    except ValueError:  # Prefect's word for a block that is not there
+    except ValueError:  # Prefect's error for a missing block
         home = f"PREFECT_HOME={os.environ['PREFECT_HOME']} " if "PREFECT_HOME" in os.environ else ""
         raise SpecError(
             f"the pipeline file names ${{secret:{name}}}, and Prefect has no Secret block '{name}'; this asks for the "
             f"secret and makes one: {home}python -c 'from getpass import getpass; from prefect.blocks.system import "
             f'Secret; Secret(value=getpass()).save("{name}")\''
         ) from None
-    # as it was given: `get` would read 1e5 as a number
+    # as entered: `get` would read 1e5 as a number
     return str(block.value.get_secret_value())

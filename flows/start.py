@@ -1,5 +1,4 @@
-"""Entry points of runs: the run's row first, then the line, as Prefect's flow run or without
-Prefect."""
+"""Entry points of runs: first the run row, then the line, as a Prefect flow run or without Prefect."""
 
 from __future__ import annotations
 
@@ -38,12 +37,12 @@ def nightly(
     due: bool = False,
     past: int = 0,
 ) -> int:
-    """Run tonight's line for a pipeline file; the exit code says how it ended. `profile` leaves a
-    trace of training.
+    """Run tonight's line for a pipeline file; returns the exit code. `profile` leaves a trace of
+    training.
 
-    With `past` so many nights before it are published too, where they are missing. With `due` it
-    runs only where tonight's forecasts are missing, and the missed nights before it too. Raises
-    MissingExtra when a part is not installed.
+    With `past`, up to that many earlier nights are published too, if missing. With `due` it runs
+    only if tonight's forecasts are missing, and afterwards the missed nights before it. Raises
+    MissingExtra if a package is not installed.
     """
     _require_packages(REQUIRED[1:] if plain else REQUIRED)
     if due and not catch_up.missing_nights(str(file)):
@@ -59,14 +58,14 @@ def nightly(
 
 
 def refresh(file: Path, spec: Spec, as_of: datetime | None = None, *, plain: bool = False) -> int:
-    """Forecast with the champion, late data included; the exit code says how it ended."""
+    """Forecast with the champion, including late data; returns the exit code."""
     _require_packages(() if plain else ("prefect",))
     night = Night.begin(str(file), as_of, kind="refresh")
     return _run(night, "predict_only", lines.predict_only, spec, plain=plain).exit_code
 
 
 def maintain(file: Path, spec: Spec, *, plain: bool = False) -> int:
-    """Tidy what the nights have left; the exit code says how it ended."""
+    """Clean up after the runs; returns the exit code."""
     _require_packages(() if plain else ("prefect",))
     night = Night.begin(str(file), kind="maintain")
     return _run(night, "maintain", lines.maintain, spec, plain=plain).exit_code
@@ -75,12 +74,12 @@ def maintain(file: Path, spec: Spec, *, plain: bool = False) -> int:
 def backfill(
     file: Path, spec: Spec, first: date, last: date, *, trains: bool = False, again: bool = False, plain: bool = False
 ) -> int:
-    """Forecast past dates into the archive, the oldest first; the exit code is the gravest of them.
+    """Forecast past dates into the archive, oldest first; returns the most serious exit code.
 
-    Raises SpecError where no night of these days is past.
+    Raises SpecError if no night of these days is past.
     """
     _require_packages(REQUIRED[1:] if trains else ())
-    # Prefect would keep to itself what is wrong with the dates
+    # Prefect would not show an error about the dates
     nights = catch_up.scheduled_nights(spec, first, last)
     remaining = len(nights if again else catch_up.without_forecasts(spec, nights))
     sentences = [f"nights to forecast: {remaining}"]
@@ -99,7 +98,7 @@ def backfill(
 
 
 def _backfill_in_prefect(file: str, spec: Spec, parameters: Mapping[str, Any]) -> int | None:
-    """The exit code of the backfill as a flow; None where Prefect failed."""
+    """Return the exit code of the backfill as a flow; None if Prefect failed."""
     _require_packages(("prefect",))
     environment.prepare(spec.paths.folder)
     with prefect_server.running(local_stack.address(spec)) as ready:
@@ -107,14 +106,14 @@ def _backfill_in_prefect(file: str, spec: Spec, parameters: Mapping[str, Any]) -
         try:
             ready(prefect_server.PATIENCE)
             return int(view.exit_code(flow(file, **parameters, return_state=True)))
-        except Exception as error:  # of whatever kind a client may raise
+        except Exception as error:  # of any kind that a client may raise
             sentence = str(error).partition("\n")[0][:200] or type(error).__name__
             sys.stderr.write(f"Prefect failed, and the dates are forecast without it: {sentence}\n")
             return None
 
 
 def notify_blocks(spec: Spec, occasion: str, sentence: str) -> int:
-    """Tell the blocks of `notify` what a command has done; how many were told. Raises SpecError as
+    """Notify the blocks of `notify` about a command; returns their number. Raises SpecError as
     `send` does."""
     _require_packages(("prefect",))
     environment.prepare(spec.paths.folder)
@@ -125,9 +124,9 @@ def notify_blocks(spec: Spec, occasion: str, sentence: str) -> int:
 
 
 def send_digests(spec: Spec, receivers: Sequence[DigestReceiver], *, again: bool) -> tuple[str, tuple[str, ...]]:
-    """Send morning digests for the command: how many went out, in a sentence, and what could not be
-    sent. With `again` also to receivers who have today's. Raises LedgerError where nothing has been
-    published."""
+    """Send morning digests for the command; returns a sentence about the number sent, and the
+    failures. With `again` also to receivers who have today's. Raises LedgerError if nothing has
+    been published."""
     _require_packages(("prefect",))
     environment.prepare(spec.paths.folder)
     with prefect_server.running(local_stack.address(spec)) as ready:
@@ -147,11 +146,11 @@ def _run(
     heavy: tuple[str, ...] = (),
     later: tuple[str, ...] = (),
 ) -> Night:
-    """Run a line, plainly or as the flow run of Prefect's that shows it."""
+    """Run a line, plainly or as a Prefect flow run."""
     if night.outcome != "running":
         return night
-    if threading.current_thread() is threading.main_thread():  # where alone a signal can be heard
-        # SIGTERM ends a run as Ctrl-C does: with an outcome, and its children.
+    if threading.current_thread() is threading.main_thread():  # signal handlers can only be set there
+        # SIGTERM ends a run as Ctrl-C does: with an outcome, and with its child processes.
         signal.signal(signal.SIGTERM, _terminate)
     with _imported_ahead(heavy, later if plain else (*later, f"flows.{name}"), night.waits):
         if plain:
@@ -168,14 +167,14 @@ def _terminate(number: int, frame: object) -> None:
 
 
 class Terminated(KeyboardInterrupt):
-    """The run was told to stop, as by the system or a container's end."""
+    """The run was asked to stop, by the system or a container's end."""
 
     exit_code = TERMINATED
 
 
 def _flow(name: str) -> tuple[Any, Any]:
-    """A flow, and the module that reads its state; only now, since Prefect reads the environment on
-    import."""
+    """Import a flow, and the module that reads its state; late, since Prefect reads the environment
+    on import."""
     return getattr(importlib.import_module(f"flows.{name}"), name), importlib.import_module("flows.prefect_view")
 
 
@@ -196,14 +195,14 @@ def _require_packages(names: tuple[str, ...]) -> None:
 def _imported_ahead(
     names: tuple[str, ...], later: tuple[str, ...] = (), waits: threading.Event | None = None
 ) -> Iterator[None]:
-    """Import modules next to a line, which needs them later: some at once, and those that are
-    `later` when it first `waits` for another process, as until then the two would only take turns.
-    One that is being imported when the line is over is waited for: a process that ends in the
-    middle of importing JAX ends with a traceback, or is aborted (SIGABRT)."""
+    """Import modules in the background of a line, which needs them later: some at once, and the
+    `later` ones when it first `waits` for another process, since before that the two would only
+    compete. At the end, an import in progress is awaited: a process that ends in the middle of
+    importing JAX ends with a traceback, or is aborted (SIGABRT)."""
     is_over, waits = threading.Event(), waits or threading.Event()
 
     def import_modules() -> None:
-        # whoever needs the module imports it again, and says what is wrong
+        # the user of the module imports it again, and reports the error
         with suppress(Exception):
             for number, name in enumerate((*names, *later)):
                 if number == len(names):

@@ -1,4 +1,4 @@
-"""Status report: what is up, what comes next, and what the last run left: the answer to "did it
+"""Status report: running parts, the next night, and the result of the last run; it answers "did it
 run?"."""
 
 from __future__ import annotations
@@ -30,10 +30,9 @@ STATES = {
 
 
 def status(spec: Spec, now: datetime) -> Iterator[str]:
-    """A line for each part, the next night, the last run, and what is published.
+    """Yield a line for each part, the next night, the last run, and the publication.
 
-    Raises LedgerError, after what the ledger is not asked for, where there is one that cannot be
-    read.
+    Raises LedgerError, after the lines that need no ledger, if the ledger cannot be read.
     """
     yield from _parts(spec)
     following = due_nights.next_night(spec.schedule.cron, spec.zone, now)

@@ -1,8 +1,8 @@
-"""The steps of a line (`flows.protocol.Steps`) as plain functions, which keep the night's books and
-know no scheduler.
+"""The steps of a line (`flows.protocol.Steps`) as plain functions, which keep the run's records and
+do not depend on a scheduler.
 
-The work of each is in a module of its name, which it calls. `flows.tasks` wraps them with Prefect's
-policies; `forecaster run --plain` calls them as they are.
+Each calls a module of its name for its work. `flows.tasks` wraps them with Prefect's policies;
+`forecaster run --plain` calls them directly.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.errors import ForecasterError, NoUsableData
 from forecaster.plugins import optional, plugin
 
-REGISTRY_SECONDS = 180.0  # for all that waits to be told
+REGISTRY_SECONDS = 180.0  # for all pending records to reach the registry
 
 if TYPE_CHECKING:
     from forecaster.demand.history.past_panels import Past
@@ -38,13 +38,14 @@ if TYPE_CHECKING:
 
 
 def ingest(night: Night) -> None:
-    """Bring the declared sources into the lake."""
+    """Ingest the declared sources into the lake."""
     with night.stage("ingest"):
         if any(credentials.secrets_in(json.dumps(night.spec.model_dump(mode="json")))):
-            from flows import secrets  # which asks Prefect
+            from flows import secrets  # imports Prefect
 
             secrets.provide(night.spec)
-        # Arrived when the night began, so that a night as of now knows what it has just read.
+        # Arrival time is the run's start, so that a run as of now includes the data it has just
+        # read.
         batch = demand_ingest.ingest(
             night.spec, now=night.begun, on_rows=lambda rows: night.progress.advance(0, f"{count(rows, 'row')} read")
         )
@@ -64,7 +65,7 @@ def ingest(night: Night) -> None:
 
 
 def panel(night: Night) -> tuple[Knowledge, Panel]:
-    """What is known as of tonight, as dense arrays."""
+    """Return the data known as of tonight, as dense arrays."""
     from forecaster.demand.panel.build import build
     from forecaster.demand.panel.panel_findings import panel_findings
 
@@ -80,7 +81,7 @@ def panel(night: Night) -> tuple[Knowledge, Panel]:
 
 
 def judge(night: Night, panel: Panel) -> None:
-    """Whether the canary that runs, if one does, becomes the champion, goes back or goes on."""
+    """Judge the running canary, if any: it is promoted, rolled back or continued."""
     from forecaster.ledger.store import Ledger
     from forecaster.monitoring import slo
 
@@ -99,8 +100,8 @@ def judge(night: Night, panel: Panel) -> None:
 
 
 def preview(night: Night, panel: Panel, knowledge: Knowledge) -> None:
-    """What the prior forecasts stands while a model is trained, where there is none that can be
-    used and it is better than the seasonal naive."""
+    """Publish the prior's forecast during training, if there is no usable champion and the prior is
+    better than the seasonal naive."""
     from forecaster.publishing import forecast
 
     previews, champion = optional("prior.preview"), night.champion()
@@ -116,7 +117,7 @@ def preview(night: Night, panel: Panel, knowledge: Knowledge) -> None:
     with night.stage("preview"):
         try:
             made = previews.make(panel, knowledge, night.spec, panel_at=_past_panels(night, panel, knowledge))
-        except ForecasterError as error:  # the night is as good without
+        except ForecasterError as error:  # the run is not worse without it
             night.remark(sentence(N_("the prior does not forecast: {why}"), why=of_error(error)))
             return
         night.progress.say(f"           {made.sentence(night.spec.gate.metric)}")
@@ -143,7 +144,7 @@ def preview(night: Night, panel: Panel, knowledge: Knowledge) -> None:
 
 
 def weigh(night: Night, panel: Panel, knowledge: Knowledge) -> bool:
-    """Whether tonight's training is worth it; where that cannot be weighed, it is done."""
+    """Return whether tonight's training is worth its cost; True if that cannot be determined."""
     from forecaster.ledger.store import Ledger
 
     worthwhile = plugin("worthwhile")
@@ -151,7 +152,7 @@ def weigh(night: Night, panel: Panel, knowledge: Knowledge) -> bool:
         try:
             past_panels = _past_panels(night, panel, knowledge)
             decision = worthwhile.weigh(night.spec, ledger, panel, past_panels, night.as_of)
-        except Exception as error:  # a night trains rather than fails
+        except Exception as error:  # a run trains rather than fails
             why = f"what the last trainings gained cannot be weighed: {of_error(error)}"
             decision = worthwhile.Decision(True, why)
     if decision.trains:
@@ -163,8 +164,8 @@ def weigh(night: Night, panel: Panel, knowledge: Knowledge) -> bool:
 
 
 def train(night: Night, panel: Panel, knowledge: Knowledge) -> Candidate:
-    """Fit and calibrate tonight's candidate, in a process that may die or be ended without the
-    night."""
+    """Fit and calibrate tonight's candidate, in a process that may die or be ended without ending
+    the run."""
     from forecaster.training.train import fit_in_child_process
 
     hosts = night.spec.training.hosts
@@ -204,8 +205,8 @@ def train(night: Night, panel: Panel, knowledge: Knowledge) -> Candidate:
 def backtest(
     night: Night, candidate: Candidate, panel: Panel, knowledge: Knowledge, *, fan: Fan = in_turn
 ) -> tuple[Candidate, dict[str, Scores]]:
-    """Score candidate, champion and baselines on the same unseen days, and calibrate the candidate
-    on them too."""
+    """Score candidate, champion and baselines on the same unseen days, and use these days to
+    calibrate the candidate too."""
     from forecaster.lake import Lake
     from forecaster.training import backtest as model_backtest
     from forecaster.training import fit_candidate, score_rows
@@ -230,14 +231,14 @@ def backtest(
                 run_id=night.run_id,
                 now=datetime.now(UTC),
             )
-    night.past_panels = None  # which may be large, and is not asked again
+    night.past_panels = None  # may be large, and is no longer needed
     if troubles:
         night.note(message=joined(troubles))
     return fit_candidate.calibrated_after_backtest(candidate, candidate_forecaster, panel), scores
 
 
 def _past_panels(night: Night, panel: Panel, knowledge: Knowledge) -> Past:
-    """The panel as it was at a cutoff; all versions are read once a night."""
+    """Return past panels by cutoff; all versions are read once per run."""
     from forecaster.demand.history.past_panels import Past
 
     night.past_panels = night.past_panels or Past(knowledge, panel, night.spec)
@@ -245,7 +246,7 @@ def _past_panels(night: Night, panel: Panel, knowledge: Knowledge) -> Past:
 
 
 def gate(night: Night, scores: Mapping[str, Scores]) -> Verdict:
-    """Judge whether the candidate may go out, in place of what is published without it."""
+    """Judge whether the candidate may be published in place of the forecast without it."""
     from forecaster.training.gate import judge
 
     with night.stage("gate"):
@@ -257,7 +258,7 @@ def gate(night: Night, scores: Mapping[str, Scores]) -> Verdict:
 def export(
     night: Night, candidate: Candidate, panel: Panel, scores: Mapping[str, Scores], knowledge: Knowledge
 ) -> ExportedBundle:
-    """ONNX, compared with NumPy and JAX before anything may be promoted."""
+    """Export to ONNX, compared with NumPy and JAX before any promotion."""
     from flows.outcome.night_facts import measured_drift
     from forecaster.training.export import to_bundle
 
@@ -277,7 +278,7 @@ def record(
     verdict: Verdict,
     exported: ExportedBundle | None,
 ) -> None:
-    """What the registry is to be told of the night, written down, and the report of it."""
+    """Write the run's record for the registry, and the report of it."""
     from flows.outcome.night_facts import night_facts
     from forecaster.reports.html import write_atomically
     from forecaster.training.record import record
@@ -285,15 +286,15 @@ def record(
     with night.stage("record"):
         page = record(candidate, panel, scores, verdict, exported, night.spec, night_facts(night))
         with night.lacks("the report of tonight's model was not written"):
-            # which the page serves
+            # served by the page
             write_atomically(night.spec.paths.report_of(night.run_id), page)
-            # for whoever has no registry at hand
+            # for users without a registry at hand
             write_atomically(night.spec.paths.run_report, page)
 
 
 def promote(night: Night, exported: ExportedBundle, panel: Panel) -> None:
-    """The champion moves, in the ledger, which decides, or a canary starts; not while a promise on
-    accuracy is broken."""
+    """Move the champion in the ledger, which is authoritative, or start a canary; not while an
+    accuracy objective is broken."""
     from forecaster.ledger.store import Ledger
     from forecaster.monitoring import slo
 
@@ -318,7 +319,7 @@ def promote(night: Night, exported: ExportedBundle, panel: Panel) -> None:
 
 
 def register(night: Night) -> None:
-    """The registry hears of this night, and of earlier ones that it missed; its aliases follow the
+    """Send this run's record, and earlier unsent ones, to the registry; its aliases follow the
     ledger."""
     from forecaster.registry import outbox
 
@@ -331,8 +332,8 @@ def _registry(night: Night) -> str:
 
 
 def predict(night: Night, *, fan: Fan = in_turn) -> None:
-    """Forecast on CPU and publish: by groups of depots, which are shared out, where
-    `execution.depots_at_a_time` says so, else in a process of its own that never imports JAX."""
+    """Forecast on CPU and publish: by groups of depots in parallel, if `execution.depots_at_a_time`
+    is set, otherwise in a separate process that never imports JAX."""
     with night.stage("predict"):
         try:
             published = _by_groups(night, fan) or night.predict_in_its_own_process()
@@ -344,7 +345,7 @@ def predict(night: Night, *, fan: Fan = in_turn) -> None:
 
 
 def _by_groups(night: Night, fan: Fan) -> Mapping[str, Any] | None:
-    """What was published by groups of depots; None where it is to be done whole."""
+    """Return the publication by groups of depots; None if it must be done whole."""
     published: Mapping[str, Any] | None = None
     if night.spec.execution.depots_at_a_time is not None:
         published = plugin("groups").predict(night, fan)
@@ -352,9 +353,9 @@ def _by_groups(night: Night, fan: Fan) -> Mapping[str, Any] | None:
 
 
 def _predict_here(night: Night, error: ForecasterError) -> Mapping[str, Any]:
-    """Forecast from what the night has read, where its prediction failed or was ended, such as for
-    a lake that has fallen silent since, in as many seconds as that had. Raises the error of that
-    prediction where this is no better."""
+    """Forecast from the data that the run has read, after its prediction failed or timed out, such
+    as for an unresponsive lake, within the same time limit. Raises the error of that prediction if
+    this fails too."""
     from forecaster.publishing import predict as prediction
 
     if night.knowledge is None:
@@ -378,10 +379,9 @@ def _predict_here(night: Night, error: ForecasterError) -> Mapping[str, Any]:
 
 
 def archive(night: Night, exported: ExportedBundle | None = None) -> None:
-    """Forecast as of a past date into the lake's archive; the page stays as it is.
+    """Forecast as of a past date into the lake's archive; the page stays unchanged.
 
-    What forecasts is the model given, else the champion of that date, since a later one has seen
-    what came after.
+    Uses the given model, else the champion of that date, since a later one has seen the actuals.
     """
     from forecaster.publishing.predict import archive as archive_forecast
 
@@ -392,7 +392,7 @@ def archive(night: Night, exported: ExportedBundle | None = None) -> None:
 
 
 def tidy(night: Night) -> None:
-    """Remove what the declared retention no longer wants."""
+    """Remove data past the declared retention."""
     from forecaster.operations import retention
 
     with night.stage("tidy"):

@@ -1,14 +1,14 @@
-"""The steps as Prefect tasks: which are tried again, which are not, and how long each may take.
+"""The steps as Prefect tasks: the retry policy and time limit of each.
 
-A step that reaches out (a source, the registry) is tried again; one that computes is not, since the
-same numbers would come out. The steps themselves are plain functions, in `flows.steps`.
+A step that reaches out (a source, the registry) is retried; one that computes is not, since it
+would give the same numbers. The steps themselves are plain functions, in `flows.steps`.
 
-Prefect's own cache is off. What a killed night had finished is known already, and in one place: the
-lake's batches, the checkpoints with the digest of what they were trained on (panel, model,
-training, version), graphs by the sizes of their network, bundles by the digest of their weights,
-the ledger's rows. All of it holds without Prefect too. A cache would be a second truth, one that
-knows nothing of a lake restored or a checkpoint removed; and its results, panels and models of any
-size, would be pickled, which we do nowhere.
+Prefect's own cache is off. The finished work of a killed run is already stored, in one place each:
+the lake's batches, the checkpoints with the digest of their training input (panel, model, training,
+version), graphs by the sizes of their network, bundles by the digest of their weights, the ledger's
+rows. All of it works without Prefect too. A cache would be a second source of truth, unaware of a
+restored lake or a removed checkpoint; and its results, panels and models of any size, would be
+pickled, which this product never does.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 PAUSE = "FORECASTER_PAUSE"
-"""Environment variable: seconds before the second try of what reaches out, twice as many before
-each further one."""
+"""Environment variable: seconds before the first retry of a step that reaches out; each further
+pause doubles."""
 
 
 def _worth_another_try(_: Task[..., Any], __: TaskRun, state: State[Any]) -> bool:
@@ -46,20 +46,19 @@ def _worth_another_try(_: Task[..., Any], __: TaskRun, state: State[Any]) -> boo
 
 
 def _may_recover(error: Exception) -> bool:
-    """A wrong file stays wrong, and what hung has had its time; a busy disk or a network may have
-    recovered, a missing export may be there by then.
-    """
+    """Return whether a retry may succeed: an invalid file stays invalid, and a hung call has used
+    its time; a busy disk or a network may recover, a missing export may arrive."""
     lost_for_tonight = SpecError, NoUsableData, MissingExtra, TimeLimitExceeded
     return isinstance(error, SourceUnreachable) or not isinstance(error, lost_for_tonight)
 
 
 def computes(step: Callable[Arguments, Result]) -> Task[Arguments, Result]:
-    """Never tried again, never cached: what it takes and gives stays in memory."""
+    """Wrap a step that is never retried and never cached: its arguments and results stay in memory."""
     return task(cache_policy=NO_CACHE, persist_result=False, timeout_seconds=4 * 3600)(step)
 
 
 def reaches_out(step: Callable[Arguments, Result]) -> Task[Arguments, Result]:
-    """Tried three more times, with growing and jittered pauses."""
+    """Wrap a step that is retried three times, with growing and jittered pauses."""
     policy = task(
         retries=3,
         retry_delay_seconds=exponential_backoff(backoff_factor=float(os.environ.get(PAUSE, "2"))),
@@ -78,7 +77,7 @@ _backtest = computes(steps.backtest)
 def backtest(
     night: Night, candidate: Candidate, panel: Panel, knowledge: Knowledge
 ) -> tuple[Candidate, dict[str, Scores]]:
-    """`steps.backtest`, shared out as `execution` says."""
+    """Run `steps.backtest`, parallelized as declared in `execution`."""
     with runners.open_fan(night.spec, lambda trouble: night.note(message=trouble)) as fan:
         return _backtest(night, candidate, panel, knowledge, fan=fan)
 
@@ -87,7 +86,7 @@ _predict = computes(steps.predict)
 
 
 def predict(night: Night) -> None:
-    """`steps.predict`; by groups of depots, shared out as `execution` says."""
+    """Run `steps.predict`; groups of depots are parallelized as declared in `execution`."""
     if night.spec.execution.depots_at_a_time is None:
         return _predict(night)
     with runners.open_fan(night.spec, lambda trouble: night.note(message=trouble)) as fan:
@@ -111,10 +110,10 @@ tidy = computes(steps.tidy)
 
 @task(cache_policy=NO_CACHE, persist_result=False, task_run_name="{stage}, done in {seconds:.0f} s without Prefect")
 def ended_stage(stage: str, seconds: float) -> None:
-    """A stage of a run that ended before its flow began."""
+    """Represent a stage of a run that ended before its flow began."""
 
 
 def show_ended(timings: Mapping[str, float]) -> None:
-    """Let the flow show the stages of a run that has ended, by their seconds."""
+    """Show the stages of an ended run in the flow, with their seconds."""
     for stage, seconds in timings.items():
         ended_stage(stage, seconds)

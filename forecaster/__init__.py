@@ -1,7 +1,7 @@
-"""From one pipeline file to tonight's demand forecast and roster, for every depot.
+"""Demand forecasts and rosters for every depot, from one pipeline file.
 
-In a notebook: `Forecaster(horizon=7, country="US").fit(df).predict()`. The names below are a
-promise, and are imported when they are first used, so that `import forecaster` costs nothing.
+In a notebook: `Forecaster(horizon=7, country="US").fit(df).predict()`. The names below are a stable
+interface, and are imported on first use, so that `import forecaster` costs nothing.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _MODULES = {
     "load": "forecaster.api.pipeline_frames",
     "roster": "forecaster.api.functions",
 }
-"""Public name → the module that has it; their types stand in `__init__.pyi`, since an import here
-is one of all."""
+"""Public name → its module. Their types are in `__init__.pyi`, because an import here would import
+all of them."""
 
-__all__ = [  # what `_MODULES` names
+__all__ = [  # the names of `_MODULES`
     "BacktestResult",
     "BundleError",
     "Forecaster",
@@ -61,10 +61,10 @@ def __dir__() -> list[str]:
 
 
 def _other_distributions() -> list[str]:
-    """Paths on `sys.path` that belong to another module `forecaster`, or to the distribution of
-    that name.
+    """Return the paths on `sys.path` that belong to another module `forecaster`, or to the
+    distribution with that name.
 
-    File names alone decide, which takes a millisecond; reading the metadata of every distribution
+    It checks only file names, which takes a millisecond; reading the metadata of every distribution
     takes a second, and is left to `forecaster doctor`.
     """
     paths = []

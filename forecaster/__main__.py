@@ -1,4 +1,4 @@
-"""`python -m forecaster`: the commands, for processes that start one another."""
+"""Run the commands as `python -m forecaster`, for processes that start each other."""
 
 from forecaster.cli.app import main
 

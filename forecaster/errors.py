@@ -1,56 +1,56 @@
-"""The error tree: what a user can cause, and what went wrong on our side.
+"""Exceptions of the package: errors that a user can cause, and failures on our side.
 
-    ForecasterError                 every error of this package; str() is fit to be shown
+    ForecasterError                 every error of this package; str() may be shown
     ├── SpecError                   the pipeline file or the command line is wrong     exit code 2
     │   └── ForeignLake             the lake holds the demand of another fleet         exit code 2
     ├── NoUsableData                there is nothing to forecast from                  exit code 4
     │   ├── StaleHistory            the last reading is older than declared            exit code 4
     │   └── SourceError             a declared source could not be read                exit code 4
-    │       └── SourceUnreachable   it is not there now; another try may find it       exit code 4
-    ├── OverrideError               a planner's number cannot be meant                 exit code 2
-    ├── MissingExtra                the command needs a part that is not installed     exit code 2
-    ├── TimeLimitExceeded           something outside did not answer in its time       exit code 1
-    ├── WorkersKilled               workers of a cluster ended in the same part        exit code 1
+    │       └── SourceUnreachable   it is unreachable now; a retry may succeed         exit code 4
+    ├── OverrideError               a planner's number is not valid                    exit code 2
+    ├── MissingExtra                the command needs an optional part                 exit code 2
+    ├── TimeLimitExceeded           an external system did not answer in time          exit code 1
+    ├── WorkersKilled               workers of a cluster died in the same part         exit code 1
     ├── Busy                        another run is at work on the pipeline             exit code 5
     ├── LakeError                   a table is missing, damaged or of another version  exit code 1
-    │   └── LakeSilent              it did not answer in its time                      exit code 1
+    │   └── LakeSilent              it did not answer in time                          exit code 1
     ├── LedgerError                 the ledger is damaged, locked or of another version
-    │   ├── LostLease               another run has the lease by now               exit code 1
-    │   ├── UnusableLedger          it is damaged or of another version            exit code 1
-    │   ├── NoLedger                there is none yet                              exit code 2
-    │   └── NoSuchRow               it has not what a command names                exit code 2
-    ├── DeskError                   what a publication was made from is not here   exit code 1
-    ├── RegistryError               the MLflow registry is down, or refuses
+    │   ├── LostLease               another run now has the lease                      exit code 1
+    │   ├── UnusableLedger          it is damaged or of another version                exit code 1
+    │   ├── NoLedger                there is none yet                                  exit code 2
+    │   └── NoSuchRow               it lacks the row that a command names              exit code 2
+    ├── DeskError                   the inputs of a publication are not here           exit code 1
+    ├── RegistryError               the MLflow registry is down, or rejects a request
     ├── BundleError                 a bundle is damaged, foreign or does not fit
-    │   └── InputError              what it is to forecast from is not what it wants
+    │   └── InputError              the input of a bundle is not valid
     ├── TrainingError               the loss stopped being a number, or the hosts could not join
-    ├── CheckpointError             what a killed training left is damaged or does not fit
+    ├── CheckpointError             a checkpoint is damaged or does not fit
     ├── BackupError                 a backup cannot be made or is not whole
-    │   └── BackupFolderError       the folder is none to back up into or restore  exit code 2
-    └── ExportError                 the exported model says something else         exit code 1
+    │   └── BackupFolderError       the folder cannot be backed up into or restored    exit code 2
+    └── ExportError                 the exported model differs from the trained one    exit code 1
 
-A message says what was found, what was wanted and what to do next. It is for whoever runs the
-pipeline, and may name files, keys and addresses; those who read the page are told `for_readers`,
-which names none.
+A message states what was found, what was wanted and the next step. It is for the operator of the
+pipeline, and may contain files, keys and addresses; readers of the page see `for_readers`, which
+contains none.
 """
 
 from __future__ import annotations
 
 PUBLISHED, OUR_FAULT, WRONG_SPEC, DEGRADED, NO_DATA, BUSY = 0, 1, 2, 3, 4, 5
-INTERRUPTED, TERMINATED = 130, 143  # by Ctrl-C and SIGTERM, as shells count
+INTERRUPTED, TERMINATED = 130, 143  # by Ctrl-C and SIGTERM, as in shells
 
 
 def N_(message: str) -> str:
-    """Marks a sentence for the catalogue, as `forecaster.core.language` does, which stands above
-    this floor."""
+    """Mark a sentence for the catalogue, like `forecaster.core.language`, which this lower layer
+    must not import."""
     return message
 
 
 class ForecasterError(Exception):
     """Base of all errors that this package raises on purpose.
 
-    str() is for whoever runs the pipeline, `for_readers` is what readers of the page are told: the
-    sentence of the class, or that with which the error was raised.
+    str() is for the operator of the pipeline. `for_readers` is for readers of the page: the
+    sentence of the class, or the one with which the error was raised.
     """
 
     exit_code = OUR_FAULT
@@ -66,7 +66,7 @@ class ForecasterError(Exception):
 
 
 class SpecError(ForecasterError):
-    """The pipeline file or the command line says something that cannot be done."""
+    """The pipeline file or the command line requests something impossible."""
 
     exit_code = WRONG_SPEC
 
@@ -76,8 +76,7 @@ class ForeignLake(SpecError):
 
 
 class OverrideError(ForecasterError):
-    """A planner asks for a number, a day or a reason that cannot be meant; the message is for
-    them."""
+    """A planner enters an invalid number, day or reason; the message is for the planner."""
 
     exit_code = WRONG_SPEC
 
@@ -99,7 +98,7 @@ class NoUsableData(ForecasterError):
 
 
 class StaleHistory(NoUsableData):
-    """The last reading is older than the pipeline file allows a forecast to start from."""
+    """The last reading is older than the pipeline file allows for a forecast."""
 
 
 class SourceError(NoUsableData):
@@ -107,18 +106,17 @@ class SourceError(NoUsableData):
 
 
 class SourceUnreachable(SourceError):
-    """A declared source cannot be reached now: no connection, no answer, or no file, which may be
-    being replaced."""
+    """A declared source cannot be reached now: no connection, no answer, or no file, which may just
+    be in replacement."""
 
 
 class TimeLimitExceeded(ForecasterError):
-    """Something outside of this process did not answer in the time that a night has for it; the
-    message names it."""
+    """An external system did not answer within the time limit; the message names it."""
 
 
 class WorkersKilled(ForecasterError):
-    """Workers of a cluster ended, one after the other, in the same part of the work; the message
-    says what to set."""
+    """Workers of a cluster died, one after the other, in the same part of the work; the message
+    names the setting to change."""
 
 
 class Busy(ForecasterError):
@@ -132,8 +130,8 @@ class LakeError(ForecasterError):
 
 
 class LakeSilent(LakeError, TimeLimitExceeded):
-    """The lake, an object store or a folder of another machine, did not answer in the time that a
-    run has for it."""
+    """The lake, an object store or a folder of another machine, did not answer within the time
+    limit of a run."""
 
 
 class LedgerError(ForecasterError):
@@ -143,16 +141,16 @@ class LedgerError(ForecasterError):
 
 
 class LostLease(LedgerError):
-    """A run that was taken for dead, and whose lease another one has, wants to write."""
+    """A run was considered dead, another run has its lease, and the former tries to write."""
 
 
 class UnusableLedger(LedgerError):
-    """The ledger is damaged or of another version, whoever asks and however often: a backup takes
-    its place."""
+    """The ledger is damaged or of another version, for every reader and on every retry: it must be
+    restored from a backup."""
 
 
 class NoLedger(LedgerError):
-    """There is no ledger yet, as no night has run."""
+    """There is no ledger yet, because no night has run."""
 
     exit_code = WRONG_SPEC
     readers_sentence = N_("nothing has been published yet; the first night does it")
@@ -173,7 +171,7 @@ class DeskError(ForecasterError):
 
 
 class RegistryError(ForecasterError):
-    """The MLflow registry cannot be reached, or refuses what it is told; the outbox keeps it."""
+    """The MLflow registry cannot be reached, or rejects a record; the outbox keeps it."""
 
 
 class BundleError(ForecasterError):
@@ -183,7 +181,7 @@ class BundleError(ForecasterError):
 
 
 class InputError(BundleError):
-    """The input of a bundle has another shape, type or value than it wants."""
+    """The input of a bundle has an invalid shape, type or value."""
 
 
 class TrainingError(ForecasterError):
@@ -191,8 +189,8 @@ class TrainingError(ForecasterError):
 
 
 class CheckpointError(ForecasterError):
-    """A checkpoint cannot be written, is damaged, or holds another state than the one wanted: start
-    over without it."""
+    """A checkpoint cannot be written, is damaged, or holds another state than expected: start over
+    without it."""
 
 
 class BackupError(ForecasterError):
@@ -200,8 +198,8 @@ class BackupError(ForecasterError):
 
 
 class BackupFolderError(BackupError):
-    """A command names a folder that holds something, or no backup of this pipeline, or what is
-    there would be lost."""
+    """A command names a folder that is not empty, or has no backup of this pipeline, or whose
+    content would be lost."""
 
     exit_code = WRONG_SPEC
 

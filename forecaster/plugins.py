@@ -1,5 +1,5 @@
-"""Plug-ins: optional features whose packages nothing else imports; each is found here by name and
-imported when used.
+"""Plug-ins: optional features whose packages nothing else imports; each is looked up here by name
+and imported on use.
 
 A pipeline that does not declare a feature runs without its packages.
 """
@@ -17,7 +17,7 @@ from forecaster.errors import MissingExtra
 class Plugin(NamedTuple):
     """An optional feature."""
 
-    keys: tuple[str, ...]  # of the pipeline file that declare it, with the value if one value does
+    keys: tuple[str, ...]  # keys of the pipeline file that declare it, with the value if only one value does
     purpose: str
     packages: tuple[str, ...]
 
@@ -124,11 +124,11 @@ MODULES: Mapping[str, str] = {
     "notice.webhook": "forecaster.operations.schedule_webhook",
     "notice.routes": "dashboards.ops.routes.planners.schedules",
 }
-"""Modules by which the core reaches a plug-in: its name, or its name and one of its parts."""
+"""Modules through which the core reaches a plug-in: its name, or its name and one of its parts."""
 
 
 def plugin(entry: str) -> Any:
-    """Module of an entry of `MODULES`. Raises MissingExtra where the plug-in's package is not
+    """Return the module of an entry of `MODULES`. Raises MissingExtra if the plug-in is not
     installed."""
     name = entry.partition(".")[0]
     if not is_installed(name):
@@ -137,27 +137,27 @@ def plugin(entry: str) -> Any:
 
 
 def optional(entry: str) -> Any:
-    """Module of an entry of `MODULES`; None where the plug-in is not installed."""
+    """Return the module of an entry of `MODULES`; None if the plug-in is not installed."""
     return import_module(MODULES[entry]) if is_installed(entry.partition(".")[0]) else None
 
 
 def is_installed(name: str) -> bool:
-    """True where all packages of a plug-in are installed."""
+    """True if all packages of a plug-in are installed."""
     try:
         return all(map(find_spec, PLUGINS[name].packages))
-    except ModuleNotFoundError:  # a package above
+    except ModuleNotFoundError:  # a parent package is missing
         return False
 
 
 def undeclarable(spec: object) -> Iterator[str]:
-    """Sentences about keys of a pipeline file that declare a plug-in which is not installed."""
+    """Yield sentences about keys of a pipeline file that declare a plug-in which is not installed."""
     for name, (keys, _, _) in PLUGINS.items():
         if any(_declares(spec, key) for key in keys) and not is_installed(name):
             yield missing(name)
 
 
 def missing(name: str) -> str:
-    """Sentence about a plug-in that is not installed."""
+    """Return a sentence about a plug-in that is not installed."""
     keys, _, packages = PLUGINS[name]
     return f"{' or '.join(keys)} needs {', '.join(packages)}, which this installation does not have"
 

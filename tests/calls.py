@@ -18,7 +18,8 @@ Call = Callable[..., tuple[int, str, str]]
 
 
 def caller(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
-    """`forecaster …`: exit code, standard output, standard error."""
+    """Yield a function that runs `forecaster …` and returns exit code, standard output, standard
+    error."""
 
     def forecaster(*arguments: object) -> tuple[int, str, str]:
         code = _exit_code(monkeypatch, list(map(str, arguments)))
@@ -28,8 +29,8 @@ def caller(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
 
 
 def predict_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nights of this process give their prediction to it, with the same words, and not to a process of its own, which
-    would first import what is here already."""
+    """Run the predictions of nights in this process, with the same arguments, instead of in a new
+    one, which would first repeat the imports."""
 
     def run(command: Sequence[str], **_: object) -> subprocess.CompletedProcess[str]:
         assert list(command[:4]) == [sys.executable, "-m", "forecaster", "predict"]
@@ -47,5 +48,5 @@ def _exit_code(monkeypatch: pytest.MonkeyPatch, arguments: Sequence[str]) -> int
         patch.setattr(sys, "argv", ["forecaster", *arguments])
         with pytest.raises(SystemExit) as ended:
             app.main()
-    gc.set_threshold(*before)  # which a command sets for its own process
+    gc.set_threshold(*before)  # undo the setting of the command
     return int(ended.value.code or 0)

@@ -1,4 +1,4 @@
-"""A fleet of which models are known to the last digit, and its nights: what champion and canary say is compared."""
+"""A fleet with exactly known models, and its nights: forecasts of champion and canary are compared."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.panels import LEVELS
 
 FIRST, DAYS, DEPOTS = date(2026, 1, 1), 120, 24
 WEEK = (1.0, 1.1, 1.2, 1.1, 1.4, 1.8, 0.7)
-NOISE, SHARED = 0.1, 0.03  # of a depot's day, and of what all depots share of a day, in log counts
+NOISE, SHARED = 0.1, 0.03  # of a depot's day, and common to all depots of a day, in log counts
 PIPELINE = f"""
 name: known
 horizon: 3
@@ -55,7 +55,7 @@ def level(depot: int, day: int) -> float:
 
 @dataclass(frozen=True)
 class Known:
-    """The pipeline, and bundles by what their medians are multiplied with."""
+    """The pipeline, and bundles by the factor of their medians."""
 
     file: Path
     bundles: dict[float, str]
@@ -66,7 +66,7 @@ class Known:
 
 
 def build(folder: Path, *factors: float, more: str = "") -> Known:
-    """A fleet whose champion is the first of the bundles."""
+    """Build a fleet whose champion is the first of the bundles."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "pipeline.yaml"
     file.write_text(PIPELINE + more, "utf-8")
@@ -98,7 +98,7 @@ def build(folder: Path, *factors: float, more: str = "") -> Known:
 
 
 def _write_bundle(spec: Spec, panel: Panel, candidate: Candidate) -> str:
-    """Without the checks of an export, which cost more than the graph."""
+    """Write a bundle without the checks of an export, which cost more than the graph."""
     about = {**to_onnx.about(candidate), "pipeline": spec.name, "depots": list(panel.depot_ids)}
     signer = keys.signer(spec.paths.folder)
     graph, weights = onnx_cache.graph(candidate, spec), to_onnx.weights(candidate)
@@ -106,7 +106,8 @@ def _write_bundle(spec: Spec, panel: Panel, candidate: Candidate) -> str:
 
 
 def _scaled(candidate: Candidate, factor: float) -> Candidate:
-    """A model that says `factor` times what the weekdays before say (its anchor), and a range around it."""
+    """Return a model that forecasts `factor` times the same weekdays before (its anchor), with a
+    range around it."""
     members = candidate.parameters["members"]
     bias = np.full_like(members["out"]["bias"], -2.0)
     bias[:, LEVELS.index(0.5)] = np.log(factor)
@@ -115,13 +116,13 @@ def _scaled(candidate: Candidate, factor: float) -> Candidate:
 
 
 def at(day: int) -> datetime:
-    """The morning of so many days after the first night."""
+    """Return the morning a number of days after the first night."""
     last = FIRST + timedelta(days=DAYS - 1 + day)
     return datetime(last.year, last.month, last.day, 3, 15, tzinfo=UTC) + timedelta(days=1)
 
 
 def begin(known: Known, day: int) -> Night:
-    """A night that trains nothing, and knows the counts of as many days more."""
+    """Begin a night that trains nothing, and knows the counts of as many more days."""
     folder = known.file.parent
     before = (folder / "demand.csv").read_text("utf-8").splitlines()
     wanted = 1 + (DAYS + day) * DEPOTS
@@ -132,7 +133,8 @@ def begin(known: Known, day: int) -> Night:
 
 
 def run_night(known: Known, day: int, then: Callable[[Night, Panel], None] = lambda *_: None) -> Night:
-    """The night's line without what trains, records or starts processes; `then` is done before it predicts."""
+    """Run a night without training, recording or child processes; `then` runs before its
+    prediction."""
     night, built = begin(known, day), list[Panel]()
 
     def panel(run: Night) -> Any:
@@ -157,7 +159,8 @@ def run_night(known: Known, day: int, then: Callable[[Night, Panel], None] = lam
 
 
 def admit(known: Known, factor: float, backtested: float | None = None) -> Callable[[Night, Panel], None]:
-    """What a night does with a bundle that the gate admitted, whose backtest was that of the bundle `backtested`."""
+    """Return the steps of a night with a bundle that the gate admitted, and with the backtest of
+    the bundle `backtested`."""
 
     def then(night: Night, panel: Panel) -> None:
         of_champion, of_candidate = known.bundles[1.0], known.bundles[backtested or factor]
@@ -181,7 +184,7 @@ def _scores(spec: Spec, panel: Panel, model: str, digest: str) -> Scores:
 
 
 def said(known: Known, day: int, factor: float) -> dict[tuple[str, date], tuple[float, ...]]:
-    """What a bundle says of each depot and day on a morning."""
+    """Return a bundle's forecast for each depot and day on a morning."""
     spec = known.spec
     panel = panels.build(read_as_of(spec, as_of=at(day)), spec)
     forecast = Predictor(bundles.load(spec.paths.bundle(known.bundles[factor]), spec.paths.folder))(panel)

@@ -1,7 +1,7 @@
-"""The catalogues of sentences: collect them from the code, bring each language's into line, and compile it.
+"""Catalogues of sentences: collect them from the code, update each language's, and compile it.
 
-`make messages` runs this. A new sentence stands in each .po without a translation, which a test refuses;
-one that is gone from the code is gone from there as well.
+`make messages` runs this. A new sentence appears in each .po without a translation, which a test
+rejects; one that is gone from the code is removed from them as well.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ PLURALS = {  # gettext's own table of plural forms
     "es": "nplurals=2; plural=(n != 1);",
     "ar": "nplurals=6; plural=(n==0 ? 0 : n==1 ? 1 : n==2 ? 2 : n%100>=3 && n%100<=10 ? 3 : n%100>=11 ? 4 : 5);",
 }
-WRITTEN = datetime(2026, 1, 1, tzinfo=UTC)  # as the header says: the same sentences make the same file on any day
+# date in the header: fixed, so that the same sentences make the same file on any day
+WRITTEN = datetime(2026, 1, 1, tzinfo=UTC)
 TRANSLATED = [code for code in LANGUAGES if code in PLURALS]
 HEADER = 'msgid ""\nmsgstr ""\n"Language: {code}\\n"\n"MIME-Version: 1.0\\n"\n'
 HEADER += '"Content-Type: text/plain; charset=utf-8\\n"\n"Plural-Forms: {plurals}\\n"\n\n'
@@ -45,7 +46,7 @@ def po_file(code: str) -> Path:
 
 @cache
 def extracted() -> Catalog:
-    """Every sentence of the code and the templates."""
+    """Return every sentence of the code and the templates."""
     catalog = Catalog(domain=DOMAIN)
     for package in ("forecaster", "dashboards", "flows"):
         mapping = [(pattern.removeprefix("dashboards/"), method) for pattern, method in METHODS]
@@ -57,14 +58,14 @@ def extracted() -> Catalog:
 
 
 def committed(code: str) -> Catalog:
-    """A language's catalogue as it lies in the repository; empty where it has none yet."""
+    """Return a language's catalogue from the repository; empty if there is none yet."""
     file = po_file(code)
     text = file.read_text("utf-8") if file.exists() else HEADER.format(code=code, plurals=PLURALS[code])
     return read_po(text.splitlines(keepends=True), locale=code, domain=DOMAIN)
 
 
 def brought_into_line(code: str, template: Catalog) -> tuple[bytes, bytes]:
-    """A language's .po with the sentences of the template, sorted, and the .mo that it compiles to."""
+    """Return a language's .po with the sentences of the template, sorted, and its compiled .mo."""
     from io import BytesIO
 
     old = committed(code)

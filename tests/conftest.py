@@ -1,7 +1,9 @@
-"""What holds for every test: strict JAX, checked shapes, a home of its own, no network, datasets or a reason.
+"""Setup of every test: strict JAX, checked shapes, its own home, no network, datasets or a reason
+to skip.
 
-This runs before anything of the project is imported, so the environment set here is what JAX reads, and tests that
-need no JAX do not wait for it. Child processes inherit the environment, but neither the checked shapes nor the guard.
+This runs before anything of the project is imported, so that JAX reads the environment set here,
+and tests without JAX do not wait for it. Child processes inherit the environment, but neither the
+checked shapes nor the guard.
 """
 
 from __future__ import annotations
@@ -31,16 +33,16 @@ from tests import cpus, shared
 STRICT = {
     "JAX_PLATFORMS": "cpu",
     "XLA_FLAGS": cpus.QUICK,
-    "JAX_NUM_CPU_DEVICES": "1",  # whatever a test before it in the same process has asked for
+    "JAX_NUM_CPU_DEVICES": "1",  # even if an earlier test in the same process has changed it
     "JAX_DISABLE_MOST_OPTIMIZATIONS": "true",  # programs compile in a third of the time
-    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",  # the small ones are many
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",  # small programs are numerous
     "JAX_NUMPY_DTYPE_PROMOTION": "strict",
     "JAX_NUMPY_RANK_PROMOTION": "raise",
     "MPLBACKEND": "agg",
-    "OMP_NUM_THREADS": "1",  # OpenMP's threads wait for one another by turning: beside other work that takes for ever
-    "FORECASTER_PAUSE": "0",  # between the tries of what reaches out
+    "OMP_NUM_THREADS": "1",  # OpenMP's threads busy-wait for one another, which takes forever next to other work
+    "FORECASTER_PAUSE": "0",  # between the retries of external calls
 }
-# What a developer has set up for themselves must not reach a test.
+# Settings of a developer must not affect tests.
 FOREIGN = ("FORECASTER_", "MLFLOW_", "PREFECT_", "XDG_")
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -49,17 +51,18 @@ HOME = Path(tempfile.mkdtemp(prefix="forecaster-tests-"))
 for name in [n for n in os.environ if n.startswith(FOREIGN) and n != KEPT]:
     del os.environ[name]
 os.environ.update(STRICT, HOME=str(HOME))
-if "PYTEST_XDIST_WORKER" not in os.environ:  # workers, nights and later sessions share what one of them has compiled
+if "PYTEST_XDIST_WORKER" not in os.environ:  # workers, nights and later sessions share compiled programs
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(ROOT / "build" / "tests" / "jax-cache")
     os.environ[shared.VARIABLE] = str(HOME / "shared")
-# Tests start some hundred processes: without kept bytecode each would compile anew whatever it imports, for seconds.
+# Tests start a hundred processes or more: without cached bytecode each would compile its imports
+# again, for seconds.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 os.environ.setdefault(KEPT, str((ROOT / ENVIRONMENT_DEFAULTS[KEPT]).resolve()))
 
 install_import_hook("forecaster.model", "beartype.beartype")
-# The same examples everywhere, whatever another worker has kept of its own, and however slow the machine is: few of
-# them, and many with `--hypothesis-profile many`.
+# The same examples everywhere, independent of the examples that a worker has kept and of the speed
+# of the machine: few of them, and many with `--hypothesis-profile many`.
 for profile, examples in {"few": 5, "many": 150}.items():
     settings.register_profile(
         profile,
@@ -71,7 +74,7 @@ for profile, examples in {"few": 5, "many": 150}.items():
     )
 settings.load_profile("few")
 
-gc.disable()  # what is imported to collect the tests stays: looking through it takes a third of the collection
+gc.disable()  # imports for the collection of tests stay alive: collecting garbage would take a third of the time
 
 
 def pytest_collection_finish() -> None:
@@ -85,7 +88,8 @@ def pytest_unconfigure() -> None:
 
 @pytest.fixture
 def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """`forecaster …` in this process: exit code, standard output, standard error."""
+    """Return a function that runs `forecaster …` in this process and returns exit code, standard
+    output, standard error."""
     from tests.calls import caller
 
     return caller(monkeypatch, capsys)
@@ -97,7 +101,8 @@ attempts: list[str] = []
 
 
 def is_local(host: object) -> bool:
-    """Tell whether `host` stays on this machine; what is not a host at all (a Unix socket's path) does."""
+    """Return True if `host` is on this machine; anything that is not a host (a Unix socket's path)
+    is."""
     if isinstance(host, bytes):
         host = host.decode(errors="replace")
     if not isinstance(host, str) or host in ("", "localhost", socket.gethostname()):
@@ -110,7 +115,7 @@ def is_local(host: object) -> bool:
 
 
 def guarded(function: Callable[..., Any], what: str, host_of: Callable[..., object]) -> Callable[..., Any]:
-    """The function, for hosts on this machine alone."""
+    """Return the function, restricted to hosts on this machine."""
 
     @wraps(function)
     def call(*arguments: Any, **named: Any) -> Any:
@@ -124,11 +129,12 @@ def guarded(function: Callable[..., Any], what: str, host_of: Callable[..., obje
 
 
 def host_of_address(_: object, *arguments: Any) -> object:
-    """The host of the last argument, an address; None of a Unix socket's path."""
+    """Return the host of the last argument, an address; None for a Unix socket's path."""
     return arguments[-1][0] if isinstance(arguments[-1], tuple) else None
 
 
-# In their places, and not by an audit hook, which hears of every `id()` too: a fifth of the time of an export.
+# Replaced directly, not by an audit hook, which is called for every `id()` too: a fifth of the time
+# of an export.
 for method in ("connect", "connect_ex", "sendto"):
     setattr(socket.socket, method, guarded(getattr(socket.socket, method), f"socket.{method}", host_of_address))
 _socket.getaddrinfo = guarded(_socket.getaddrinfo, "socket.getaddrinfo", lambda host, *_, **__: host)
@@ -136,7 +142,8 @@ _socket.getaddrinfo = guarded(_socket.getaddrinfo, "socket.getaddrinfo", lambda 
 
 @pytest.fixture(autouse=True)
 def network_attempts() -> Iterator[list[str]]:
-    """The attempts to leave this machine; a test that leaves any fails, also when the code swallowed the error."""
+    """Yield the attempts to leave this machine; a test that leaves any fails, even if the code
+    swallowed the error."""
     attempts.clear()
     yield attempts
     if attempts:
@@ -146,19 +153,20 @@ def network_attempts() -> Iterator[list[str]]:
 # --- the workers ------------------------------------------------------------------------------------------------------
 
 PREFECT = 'pytest.mark.usefixtures("prefect")'
-WAITING = ROOT / "tests/flows"  # for what hangs, up to what a night has for it
+WAITING = ROOT / "tests/flows"  # tests that mostly wait for hanging calls, up to a night's time limits
 
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)
 def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
-    """Two more than there are cores: of any worker's time two fifths are waited for what hangs, a disk or a browser."""
+    """Two more than the number of cores: workers spend two fifths of their time waiting for hanging
+    calls, a disk or a browser."""
     workers: int = yield
     return workers if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else workers + 2
 
 
 def in_turn(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Workers take whole files in this order: the longest first, which run whole nights or have one Prefect together;
-    then two files that compute, and one that waits, so that no core waits with it."""
+    """Order whole files for the workers: the longest first, which run whole nights or share one
+    Prefect; then alternate two files that compute with one that waits, so that no core idles."""
     files: dict[Path, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.path, []).append(item)
@@ -173,7 +181,8 @@ def in_turn(items: list[pytest.Item]) -> list[pytest.Item]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """One worker takes all files with the `prefect` fixture, so that a session imports and starts it once."""
+    """Give all files with the `prefect` fixture to one worker, so that a session imports and starts
+    it once."""
     from xdist.scheduler import LoadFileScheduling
 
     if config.getvalue("dist") != "loadfile":
@@ -190,7 +199,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def _with_prefect(items: list[pytest.Item]) -> bool:
-    """Whether Prefect is imported into the worker, where it stays for all files after that."""
+    """Return True if the files import Prefect into the worker, where it stays for all later files."""
     return any("prefect" in getattr(item, "fixturenames", ()) for item in items)
 
 
@@ -198,7 +207,7 @@ def _with_prefect(items: list[pytest.Item]) -> bool:
 
 
 def why_no_datasets() -> str | None:
-    """Say why the real datasets cannot be read, or None when they can."""
+    """Return the reason why the real datasets cannot be read, or None if they can."""
     folder = os.environ.get(KEPT)
     if not folder:
         return f"{KEPT} is not set; set it to the folder of the real datasets"
@@ -220,5 +229,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def datasets() -> Path:
-    """The folder of the real datasets; asking for it marks the test `datasets`."""
+    """Return the folder of the real datasets; using it marks the test `datasets`."""
     return Path(os.environ[KEPT]).resolve()

@@ -1,4 +1,5 @@
-"""How XLA sees the CPU of test processes that are yet to start: as several devices, and compiling in half the time."""
+"""XLA's view of the CPU in test processes started later: several devices, and compilation in half
+the time."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ QUICK = "--xla_cpu_use_fusion_emitters=false"  # the older emitters compile twic
 
 
 def environment(variables: Mapping[str, str], devices: int) -> dict[str, str]:
-    """`variables` with so many devices of one thread each: with XLA's own threads, a product may wait for a core that
-    waits for the product's device, for ever."""
+    """Return `variables` with `devices` devices of one thread each: with XLA's own threads, a
+    product could wait for a core that waits for the product's device, a deadlock."""
     flags = f"{QUICK} --xla_cpu_multi_thread_eigen=false"
     return {**variables, "XLA_FLAGS": flags, "JAX_NUM_CPU_DEVICES": str(devices)}

@@ -1,4 +1,4 @@
-"""A real PostgreSQL for the tests that need one: Debian's, in a folder of its own, gone afterwards."""
+"""A real PostgreSQL for the tests that need one: Debian's, in its own temporary folder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from tests.ports import free_port
 
 PASSWORD = "p@ss/w:rd %25'\"ü"
-"""Of the owner: every character that a URL, a shell or a string could stumble over."""
+"""Password of the owner, with every character that a URL, a shell or a string could misinterpret."""
 
 
 @dataclass(frozen=True)
@@ -33,17 +33,17 @@ class Postgres:
     folder: Path
     command: tuple[str, ...]
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
-    """All that were started, the last one running."""
+    """All started servers, the running one last."""
 
     def start(self) -> None:
-        """Returns once it answers."""
+        """Start the server and return once it responds."""
         with (self.folder / "log").open("ab") as log:
             server = subprocess.Popen(self.command, cwd=self.folder, stdout=log, stderr=log, **_somebody())
         self.processes.append(server)
         _wait_for(server, self, self.folder / "log")
 
     def stop(self) -> None:
-        """As an administrator does who waits for nobody: whoever is connected is sent away (`fast`)."""
+        """Stop the server without waiting for clients: it disconnects them (`fast`)."""
         self.processes[-1].send_signal(signal.SIGINT)
         self.processes[-1].wait(30)
 
@@ -51,21 +51,21 @@ class Postgres:
         return sa.URL.create("postgresql+psycopg", "owner", password, "127.0.0.1", self.port, database)
 
     def run(self, *statements: str) -> None:
-        """Execute statements, in one transaction."""
+        """Execute statements in one transaction."""
         engine = sa.create_engine(self.url(), poolclass=sa.NullPool)
         with engine.begin() as connection:
             for statement in statements:
                 connection.exec_driver_sql(statement)
 
     def run_alone(self, statement: str) -> None:
-        """Execute a statement that no transaction may hold."""
+        """Execute a statement that cannot run in a transaction."""
         engine = sa.create_engine(self.url(), isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
         with engine.connect() as connection:
             connection.exec_driver_sql(statement)
 
 
 def programs() -> Path | None:
-    """Where PostgreSQL's programs lie, the newest if there are several."""
+    """Return the folder of PostgreSQL's programs, the newest if there are several."""
     installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
     on_path = shutil.which("initdb")
     return installed[-1].parent if installed else Path(on_path).parent if on_path else None
@@ -73,7 +73,7 @@ def programs() -> Path | None:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
-    """A server for the whole test run; skips where PostgreSQL is not installed."""
+    """Yield a server for the whole test session; skip if PostgreSQL is not installed."""
     if programs() is None:
         pytest.skip("no PostgreSQL on this machine: `apt install postgresql` brings one")
     with postgres_server() as server:
@@ -82,7 +82,7 @@ def postgres() -> Iterator[Postgres]:
 
 @contextmanager
 def postgres_server(*settings: str) -> Iterator[Postgres]:
-    """A server while this is not left, with further settings, as `max_connections=20`."""
+    """Run a server while the block runs, with additional settings, such as `max_connections=20`."""
     bin = programs()
     assert bin is not None, "no PostgreSQL on this machine"
     folder = Path(tempfile.mkdtemp(prefix="forecaster-postgres-"))
@@ -99,7 +99,8 @@ def postgres_server(*settings: str) -> Iterator[Postgres]:
 
 @contextmanager
 def new_database(server: Postgres, kind: str) -> Iterator[str]:
-    """The URL of an empty database, which is dropped afterwards, whoever still looks at it."""
+    """Yield the URL of an empty database, which is dropped afterwards even if clients are
+    connected."""
     name = f"{kind}_{uuid4().hex}"
     server.run_alone(f"create database {name}")
     try:
@@ -123,7 +124,7 @@ def _made(bin: Path, folder: Path, settings: tuple[str, ...]) -> Postgres:
 
 
 def _somebody() -> dict[str, Any]:
-    """Whom to run it as: PostgreSQL refuses to be root."""
+    """Return the user to run it as: PostgreSQL refuses to run as root."""
     if os.getuid() != 0:
         return {}
     names = {entry.pw_name for entry in pwd.getpwall()}

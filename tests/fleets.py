@@ -36,7 +36,7 @@ state: var
 
 @dataclass(frozen=True)
 class Fleet:
-    """Where it lies, and the bundle that reigns."""
+    """Location of the fleet, and the bundle of its champion."""
 
     file: Path
     spec: Spec
@@ -52,7 +52,7 @@ def counts(depots: str, days: int = DAYS, first: int = 0) -> list[str]:
 
 
 def fill(spec: Spec, rows: list[str], cities: dict[str, str], *, now: datetime = AS_OF) -> None:
-    """Write both sources and bring them into the lake."""
+    """Write both sources and ingest them into the lake."""
     (spec.folder / "demand.csv").write_text("\n".join(["depot_id,date,demand,promo", *rows, ""]), "utf-8")
     listed = [f"{depot},{city}" for depot, city in cities.items()]
     (spec.folder / "depots.csv").write_text("\n".join(["depot_id,city", *listed, ""]), "utf-8")
@@ -60,7 +60,7 @@ def fill(spec: Spec, rows: list[str], cities: dict[str, str], *, now: datetime =
 
 
 def untrained(panel: Panel) -> Candidate:
-    """A small network for a panel."""
+    """Return a small network for a panel."""
     return untrained_network(panel.encoding, panel.calendar_names, panel.horizon, LEVELS)
 
 
@@ -73,7 +73,7 @@ def untrained_network(
     layers: int = 1,
     hidden: int = 4,
 ) -> Candidate:
-    """A network of a size as it is before its first step."""
+    """Return a network of a given size before its first step."""
     import jax
     import numpy as np
 
@@ -99,7 +99,7 @@ def untrained_network(
 
 @contextmanager
 def _graphs_of_the_session(spec: Spec) -> Iterator[None]:
-    """What another test has exported is not exported again; where bundles are encrypted nobody keeps a graph."""
+    """Share graphs exported by other tests; with encrypted bundles, no graph is kept."""
     if spec.encrypt_bundles:
         yield
         return
@@ -110,21 +110,21 @@ def _graphs_of_the_session(spec: Spec) -> Iterator[None]:
 
 
 def build_fleet(folder: Path, more: str = "", horizon: int = 3, recorded: str = "next_day") -> Fleet:
-    """The whole of it in a folder; `more` are further lines of the pipeline file."""
+    """Build the whole fleet in a folder; `more` are further lines of the pipeline file."""
     name = f"fleet-{shared.digest(more, horizon, recorded)}"
     shared.copy(name, partial(_build, more=more, horizon=horizon, recorded=recorded), folder)
     return found(folder)
 
 
 def build_own_fleet(folder: Path) -> Fleet:
-    """The same, made in this process and by nobody before."""
+    """Build the same fleet in this process, without a shared copy."""
     folder.mkdir()
     _build(folder, more="", horizon=3, recorded="next_day")
     return found(folder)
 
 
 def found(folder: Path) -> Fleet:
-    """The fleet that a folder holds, and the bundle that reigns in it."""
+    """Return the fleet in a folder, with the bundle of its champion."""
     spec = load(folder / "pipeline.yaml")
     with Ledger.open_reader(spec.ledger_url) as ledger:
         champion = ledger.champion(spec.name)
@@ -142,7 +142,8 @@ def _build(folder: Path, more: str, horizon: int, recorded: str) -> None:
     knowledge = read_as_of(spec, as_of=AS_OF)
     panel = panels.build(knowledge, spec)
     with quickly(), _graphs_of_the_session(spec):
-        bundle = export.to_bundle(untrained(panel), panel, {}, knowledge, spec, quick=True).folder  # not about parity
+        # not a test of parity
+        bundle = export.to_bundle(untrained(panel), panel, {}, knowledge, spec, quick=True).folder
     with Ledger.open(spec.ledger_url) as ledger:
         ledger.start_run("first", pipeline=spec.name, as_of=AS_OF, spec_digest=spec.digest)
         ledger.promote(spec.name, run_id="first", bundle_digest=bundle.name, by="test", reason="the first")

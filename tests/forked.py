@@ -1,6 +1,6 @@
-"""Work done in a forked process, which may die of it or be killed.
+"""Work in a forked process, which may die or be killed.
 
-Children are to be forked before any thread runs: by a program that a test starts, not by the test itself.
+Fork children before any thread runs: from a program that a test starts, not from the test itself.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from collections.abc import Callable
 
 
 def die() -> None:
-    """Be gone at once, as when a machine goes down."""
+    """Exit at once, as if the machine went down."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def start(work: Callable[[], object], on_fork: Callable[[int], object] = lambda _: None) -> int:
-    """Begin some work in a forked process; its id, which `on_fork` hears before the work begins."""
+    """Start some work in a forked process and return its id, which is passed to `on_fork` before
+    the work begins."""
     ready, go = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -42,12 +43,13 @@ def start(work: Callable[[], object], on_fork: Callable[[int], object] = lambda 
 
 
 def end(pid: int) -> int:
-    """How it ended."""
+    """Wait for a process and return its exit status."""
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def child(work: Callable[[], object], after: float | None = None) -> int:
-    """Do some work in a forked process, which may be killed after some seconds; how it ended."""
+    """Run some work in a forked process, kill it after some seconds if requested, and return its
+    exit status."""
     pid = start(work)
     if after is not None:
         time.sleep(after)

@@ -1,4 +1,4 @@
-"""Small ONNX files, made without any training, and a key to sign bundles with."""
+"""Small ONNX files, made without training, and a key for signing bundles."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from forecaster.serving.keys import Signer
 
 @cache
 def signer(number: int = 0) -> Signer:
-    """The same key in every test; another number is another one."""
+    """Return the same key in every test; another number gives another key."""
     return Signer(Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32))
 
 
 def proto(operation: str = "Abs", domain: str = "", **more: Any) -> onnx.ModelProto:
-    """Reads `demand` alone, (depots, 3), and answers with (depots, 3, 1)."""
+    """Return a model that reads only `demand`, (depots, 3), and returns (depots, 3, 1)."""
     three = helper.make_tensor("three", TensorProto.INT64, [3], [0, 3, 1])
     graph = helper.make_graph(
         [
@@ -42,9 +42,9 @@ def small(operation: str = "Abs") -> bytes:
 
 
 def plain(factor: float, lookback: int, horizon: int) -> bytes:
-    """A model that anyone can follow, for one covariate and three levels: the median of an open day is `factor` times
-    the mean of the last ten days (0 where not known), 1.3 times where the covariate is 1; the others are 0.8 and 1.25
-    of it."""
+    """Return a simple model for one covariate and three levels: the median of an open day is
+    `factor` times the mean of the last ten days (0 if unknown), 1.3 times that if the covariate is
+    1; the other levels are 0.8 and 1.25 times the median."""
 
     def numbers(name: str, values: list[int]) -> onnx.TensorProto:
         return helper.make_tensor(name, TensorProto.INT64, [len(values)], values)

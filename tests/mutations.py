@@ -1,4 +1,4 @@
-"""Cells, bytes and values that a source may hold though nobody wants them, and files that are damaged by seed."""
+"""Odd cells, bytes and values that a source may contain, and files damaged by seed."""
 
 from __future__ import annotations
 
@@ -79,12 +79,12 @@ VALUES: tuple[tuple[Any, pa.DataType], ...] = (
 
 
 class Hang(BaseException):
-    """No error that anything could take for one of a source."""
+    """Raised on a timeout; no code can mistake it for an error of a source."""
 
 
 @contextmanager
 def an_end(seconds: int = 120) -> Iterator[None]:
-    """What goes on for longer is a Hang."""
+    """Raise Hang if the block takes longer than `seconds`."""
 
     def stop(*_: object) -> None:
         raise Hang(f"not done after {seconds} seconds")
@@ -99,7 +99,7 @@ def an_end(seconds: int = 120) -> Iterator[None]:
 
 
 def rows(count: int = 12) -> list[list[str]]:
-    """Readings of a depot that break no rule, in the order of NAMES."""
+    """Return readings of a depot that break no rule, in the order of NAMES."""
     days = [date(2024, 2, 1) + timedelta(number) for number in range(count)]
     return [["A", day.isoformat(), str(100 + day.day), f"{day + timedelta(1)}T13:00:00Z"] for day in days]
 
@@ -116,7 +116,8 @@ def as_csv(lines: Sequence[Sequence[str]], **form: Any) -> str:
 
 
 def mutated_csv(random: np.random.Generator, header: Sequence[str], **form: Any) -> bytes:
-    """A file of twelve rows with one to three odd cells, moved, cut or joined lines, and up to two odd bytes."""
+    """Return a file of twelve rows with one to three odd cells, moved, cut or joined lines, and up
+    to two odd bytes."""
     width = len(header)
     lines = [list(row[:width]) + [""] * (width - 4) for row in rows()]
     for _ in range(random.integers(1, 4)):
@@ -138,7 +139,7 @@ def mutated_csv(random: np.random.Generator, header: Sequence[str], **form: Any)
 
 
 def attempt(work: Callable[[], Any], *, others: bool = False) -> tuple[Any, str]:
-    """What comes of it, or the sentence with which it is refused; errors that are not ours go on, unless `others`."""
+    """Return the result, or the message of our error; other errors are raised, unless `others`."""
     try:
         return work(), ""
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Which names code binds, and which of them say nothing: bare participles and pronouns."""
+"""Names that code binds, and those that have no meaning: bare participles and pronouns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BARE = frozenset(
     {"told", "found", "said", "own", "each", "made", "seen", "shown", "kept", "known", "wanted", "named", "given"}
     | {"taken", "asked", "standing", "came", "held", "done", "one"}
 )
-# Fields of a message about a mistake: what was found, and what was wanted.
+# Fields of a message about an error: the value found, and the value wanted.
 EXEMPT = {
     ("forecaster/config/data_rules.py", "wanted"),
 }
@@ -22,7 +22,8 @@ def python_files(folder: str) -> list[Path]:
 
 
 def bound_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    """Names that a module binds (assigned, looped over, given as parameters, defined), each with its line."""
+    """Yield the names that a module binds (assigned, looped over, given as parameters, defined),
+    each with its line."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id, node.lineno
@@ -37,7 +38,7 @@ def is_bare(name: str) -> bool:
 
 
 def bare_share(folder: str) -> tuple[float, list[str]]:
-    """The share of a folder's bound names that are bare, and where each of them stands."""
+    """Return the share of a folder's bound names that are bare, and their locations."""
     bound = [
         (file.relative_to(ROOT).as_posix(), line, name)
         for file in python_files(folder)

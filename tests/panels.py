@@ -28,13 +28,14 @@ LEVELS = (0.1, 0.5, 0.9)
 def panel(
     depots: int = 3,
     history: int = 120,
-    horizon: int = 3,  # which compiles faster than a week
+    horizon: int = 3,  # compiles faster than a week
     *,
     covariates: tuple[str, ...] = ("promo",),
     statics: dict[str, tuple[str, ...]] | None = None,
     seed: int = 0,
 ) -> Panel:
-    """Depots with a weekly rhythm, a promotion on every ninth day, and 6 % noise; nothing is missing or closed."""
+    """Return depots with a weekly rhythm, a promotion on every ninth day, and 6 % noise; nothing is
+    missing or closed."""
     random, days = np.random.default_rng(seed), history + horizon
     labels = STATICS if statics is None else statics
     calendar = np.zeros((2, days, len(CALENDAR)), np.float32)
@@ -64,7 +65,8 @@ def panel(
 
 
 def bare(demand: Any, *, horizon: int = 7, closed: Any = None) -> Panel:
-    """A panel of the given counts (depots, days) and nothing else; `closed` are (depot, day)."""
+    """Return a panel of the given counts (depots, days) and nothing else; `closed` are (depot,
+    day)."""
     counts = np.asarray(demand, np.float32)
     depots, days = len(counts), counts.shape[1] + horizon
     open_ = np.ones((depots, days), bool)
@@ -88,7 +90,7 @@ def bare(demand: Any, *, horizon: int = 7, closed: Any = None) -> Panel:
 def forecast(
     quantiles: Any, *, levels: tuple[float, ...] = LEVELS, closed: Any = None, cutoff: date = date(2024, 1, 1)
 ) -> Forecast:
-    """A forecast that says the given quantiles (depots, horizon, levels)."""
+    """Return a forecast with the given quantiles (depots, horizon, levels)."""
     values = np.asarray(quantiles, np.float32)
     open_ = np.ones(values.shape[:2], bool)
     for depot, step in closed or ():
@@ -102,13 +104,14 @@ def fold(quantiles: Any, actuals: Any, *, levels: tuple[float, ...] = LEVELS, cu
 
 
 def scale(absolute: Any, squared: Any = None) -> Scale:
-    """The scale of depots whose weekly changes are given; all of one size, if `squared` says nothing else."""
+    """Return the scale of depots with the given weekly changes; all of one size, unless `squared`
+    is given."""
     sizes = np.asarray(absolute, float)
     return Scale(sizes, sizes**2 if squared is None else np.asarray(squared, float))
 
 
 def spec(**training: Any) -> Spec:
-    """A small pipeline: one layer of 8, dropout, two members, twenty epochs."""
+    """Return a small pipeline: one layer of 8, dropout, two members, twenty epochs."""
     return Spec.model_validate(
         {
             "name": "small",
@@ -121,7 +124,8 @@ def spec(**training: Any) -> Spec:
 
 
 def random_members(shape: Any, count: int, spread: float = 0.3, seed: int = 1) -> Any:
-    """Parameters of so many members of a network, (members, …) each, none of which is idle; nothing is compiled."""
+    """Return random parameters of `count` members of a network, (members, …) each, all with an
+    effect; nothing is compiled."""
     from jax import tree
 
     from forecaster.model.fitting import train
@@ -132,7 +136,7 @@ def random_members(shape: Any, count: int, spread: float = 0.3, seed: int = 1) -
 
 
 def random_trees(inputs: int, horizon: int) -> dict[str, Any]:
-    """Trees that split all that they may read, somewhere between what is usual."""
+    """Return trees that split on all their inputs, within the usual range."""
     from forecaster.model.network.trees import DEPTH, TREES
 
     rng, shape = np.random.default_rng(2), (horizon, TREES, 2**DEPTH - 1)
@@ -166,7 +170,8 @@ def quickly(cache_folder: Path | None = None) -> Iterator[None]:
 
 @cache
 def candidate() -> Candidate:
-    """A small model trained once for all workers, with a calibration that is not one everywhere."""
+    """Return a small model, trained once for all workers, with a calibration that is not one
+    everywhere."""
     from forecaster.model.export import serialization
     from forecaster.model.fitting import train
 
@@ -181,7 +186,7 @@ def candidate() -> Candidate:
 
 @cache
 def graph() -> bytes:
-    """The ONNX file of `candidate()`."""
+    """Return the ONNX file of `candidate()`."""
     from forecaster.model.export import to_onnx
 
     return shared.content("graph", lambda: to_onnx.to_graph(candidate()))

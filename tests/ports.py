@@ -1,7 +1,7 @@
-"""Ports for servers that tests start, which nobody else is given meanwhile.
+"""Ports for servers that tests start, reserved for the process that asked.
 
-They lie below the range from which the system takes the port of a connection or of a server that asks for any, and a
-lock keeps each for the process that asked, as long as that lives.
+They are below the range from which the system assigns ports to connections and servers, and a lock
+reserves each for the process that asked, for its lifetime.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ atexit.register(_locks.close)
 
 
 def free_port() -> int:
-    start = os.getpid() * 37 % (LAST - FIRST)  # so that processes seldom ask for the same
+    start = os.getpid() * 37 % (LAST - FIRST)  # so that processes rarely try the same ones
     for step in range(LAST - FIRST):
         port = FIRST + (start + step) % (LAST - FIRST)
         if _is_kept(port):
@@ -33,7 +33,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def _is_kept(port: int) -> bool:
-    """Keep a port, where no other process keeps or uses it."""
+    """Reserve a port, unless another process reserves or uses it."""
     lock = (Path(tempfile.gettempdir()) / f"forecaster-tests-port-{port}").open("a")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Prefect's database as its migrations leave it: half of what the first start of a server takes."""
+"""Prefect's database after its migrations, which take half of a server's first start."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ asyncio.run(provide_database_interface().create_db())
 
 
 def put_into(state: Path) -> None:
-    """Give a state folder that no server has used a copy of the session's database."""
+    """Copy the session's database into an unused state folder."""
     shared.copy("prefect-home", _migrated, state)
 
 

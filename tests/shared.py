@@ -1,7 +1,8 @@
-"""What is made once for a whole test session: by the first worker that needs it, while the others wait for it.
+"""Resources made once per test session: by the first worker that needs one, while the others wait
+for it.
 
-Only what comes out the same wherever it is made belongs here, and nothing that a test is about: such a test makes its
-own.
+Use it only for resources that are the same wherever they are made, and never for the subject of a
+test: such a test makes its own.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ VARIABLE = "TESTS_SHARED"  # names the folder to all workers, and to the program
 
 
 def folder(name: str) -> Path:
-    """A folder that all workers see, gone with the session."""
-    if VARIABLE not in os.environ:  # a benchmark, say
+    """Return a folder that all workers see, removed with the session."""
+    if VARIABLE not in os.environ:  # in a benchmark, for example
         os.environ[VARIABLE] = tempfile.mkdtemp(prefix="forecaster-shared-")
         atexit.register(shutil.rmtree, os.environ[VARIABLE], ignore_errors=True)
     path = Path(os.environ[VARIABLE]) / name
@@ -31,7 +32,7 @@ def folder(name: str) -> Path:
 
 @contextmanager
 def locked(name: str) -> Iterator[Path]:
-    """The folder of this name, for one worker at a time."""
+    """Lock the folder of this name for one worker at a time."""
     path = folder(name)
     with (path.with_name(f"{name}.lock")).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -39,7 +40,7 @@ def locked(name: str) -> Iterator[Path]:
 
 
 def content(name: str, make: Callable[[], bytes]) -> bytes:
-    """What `make` gave to the first who asked."""
+    """Return the content that `make` produced for the first caller."""
     with locked(name) as path:
         file = path / "content"
         if not file.exists():
@@ -50,7 +51,7 @@ def content(name: str, make: Callable[[], bytes]) -> bytes:
 
 
 def tree(name: str, make: Callable[[Path], None]) -> Path:
-    """A folder as `make` filled it for the first who asked; whoever changes something takes a copy."""
+    """Return a folder as `make` filled it for the first caller; copy it before any change."""
     with locked(name) as path:
         if not (path / "made").exists():
             shutil.rmtree(path / "tree", ignore_errors=True)
@@ -61,10 +62,10 @@ def tree(name: str, make: Callable[[Path], None]) -> Path:
 
 
 def copy(name: str, make: Callable[[Path], None], folder: Path) -> None:
-    """Put a copy of that folder into another one, which may be there already."""
+    """Copy that folder into another one, which may exist already."""
     shutil.copytree(tree(name, make), folder, dirs_exist_ok=True)
 
 
 def digest(*words: object) -> str:
-    """A name of what is made of these words."""
+    """Return a name derived from these words."""
     return hashlib.sha256(repr(words).encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Fleet of four depots with some of everything that a pipeline stores, made by the commands alone."""
+"""Fleet of four depots with an example of everything that a pipeline stores, made only by commands."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ import httpx
 ROOT = Path(__file__).resolve().parents[1]
 NAME = "small-fleet"
 FIRST, DAYS = date(2026, 1, 1), 129
-LAST = FIRST + timedelta(days=DAYS - 1)  # of the first night; each later one knows a day more
+LAST = FIRST + timedelta(days=DAYS - 1)  # as of the first night; each later one knows one more day
 NIGHT, NEXT, THIRD = (LAST + timedelta(days=number) for number in (1, 2, 3))
-PLANNED = NEXT + timedelta(days=2)  # the day that a planner has changed
+PLANNED = NEXT + timedelta(days=2)  # day that a planner has changed
 WEEK = (1.0, 1.1, 1.2, 1.1, 1.4, 1.8, 0.7)
 RESTATED = date(2026, 4, 2)
 ZONES = {"D0": "", "D1": "", "D2": "America/Chicago", "D3": ""}
@@ -59,7 +59,7 @@ class Outcome:
 
 
 def forecaster(*arguments: str | Path, **environment: str) -> Outcome:
-    """`forecaster …` as a process of its own."""
+    """Run `forecaster …` as a process."""
     process = subprocess.run(
         [sys.executable, "-m", "forecaster", *map(str, arguments)],
         cwd=ROOT,
@@ -73,7 +73,7 @@ def forecaster(*arguments: str | Path, **environment: str) -> Outcome:
 
 
 def well(*arguments: str | Path, code: int = 0) -> Outcome:
-    """A command that has to end with this exit code."""
+    """Run a command that must end with this exit code."""
     process = forecaster(*arguments)
     assert process.code == code, (
         f"forecaster {' '.join(map(str, arguments))}: {process.code}\n{process.out}\n{process.err}"
@@ -83,7 +83,7 @@ def well(*arguments: str | Path, code: int = 0) -> Outcome:
 
 @contextmanager
 def page(file: Path) -> Iterator[httpx.Client]:
-    """The page of a pipeline, served by the command; asks it from this machine."""
+    """Serve the page of a pipeline with the command, and yield a local client."""
     command = [sys.executable, "-m", "forecaster", "serve", str(file), "--port", "0"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -100,7 +100,7 @@ def page(file: Path) -> Iterator[httpx.Client]:
 
 
 def write(folder: Path) -> Path:
-    """The pipeline file, beside its sources as of the first night."""
+    """Write the pipeline file and, next to it, the sources as of the first night."""
     folder.mkdir(parents=True, exist_ok=True)
     sites = [
         f"{depot},{city},US,{subdivision},{vans},,,{ZONES[depot]}"
@@ -123,7 +123,8 @@ def write(folder: Path) -> Path:
 
 
 def demand(folder: Path, days: int, restated: str = "") -> None:
-    """The counts of so many days, the rain of the days ahead, and two rows that no history takes."""
+    """Write the counts of a number of days, the rain of the days ahead, and two rows that no
+    history accepts."""
     rows = []
     for number in range(days + 7):
         day = FIRST + timedelta(number)
@@ -150,14 +151,15 @@ def _csv(file: Path, head: str, rows: list[str]) -> None:
 
 
 def first_night(file: Path) -> None:
-    """A night whose model comes to reign, a planner's number that the next night judges, and a backup of both."""
+    """Run a night whose model becomes champion, enter a planner's number that the next night
+    judges, and back up both."""
     well("run", file, "--plain", "--as-of", str(NIGHT))
     well("override", file, "--depot", "D2", "--date", str(NIGHT), "--orders", "110", "--reason", "other", "--by", "Ana")
     well("backup", file, "--to", file.parent / "backup")
 
 
 def second_night(file: Path) -> None:
-    """A night with a restated count, while the registry is out of order: what it shall be told waits."""
+    """Run a night with a restated count while the registry is down: its record waits."""
     demand(file.parent, DAYS + 1, restated="55")
     registry = file.parent / "var" / "mlflow.db"
     aside = registry.with_name("aside.db")
@@ -171,7 +173,8 @@ def second_night(file: Path) -> None:
 
 
 def planners(file: Path) -> None:
-    """Overrides of which one is withdrawn, one by the page, and its audit; a decision, a link, and a look ahead."""
+    """Enter overrides, one of them withdrawn, one by the page, and their audit; a decision, a link,
+    and a preview."""
     say = ("override", file, "--reason", "weather", "--by", "Ana")
     well(*say, "--depot", "D1", "--date", str(PLANNED), "--orders", "150", "--note", "storm", "--until", str(PLANNED))
     well(*say, "--depot", "D0", "--date", str(NEXT), "--orders", "70")
@@ -190,9 +193,10 @@ def planners(file: Path) -> None:
 
 
 def fresh(before: Path, folder: Path) -> Path:
-    """The second night from nothing but its sources, key and caches, so that all else is made by the code of the day.
+    """Run the second night from only its sources, key and caches, so that the current code makes
+    everything else.
 
-    The registry is told of it, and of the night before that still waits, with its bundle.
+    The registry receives it, and the previous night that still waits, with its bundle.
     """
     folders = ("bundles", "checkpoints", "graphs", "keys", "registry_waiting")
     for name in folders:
@@ -201,7 +205,7 @@ def fresh(before: Path, folder: Path) -> Path:
         if source.is_file():
             shutil.copy(source, folder)
     file = folder / "pipeline.yaml"
-    # The night of before had no trees either.
+    # The previous night had no trees either.
     file.write_text(file.read_text("utf-8").replace("model: {", "model: {boosted: false, "), "utf-8")
     well("run", file, "--plain", "--as-of", str(NEXT))
     return file

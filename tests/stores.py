@@ -1,4 +1,4 @@
-"""An S3 of this machine's own: moto's server, as a process that is gone afterwards."""
+"""A local S3: moto's server, as a temporary process."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tests.ports import free_port
 
 @pytest.fixture(scope="session")
 def s3() -> Iterator[str]:
-    """The address of an S3 of this machine's own."""
+    """Return the address of a local S3."""
     with s3_server() as address:
         yield address
 
 
 @contextmanager
 def s3_server() -> Iterator[str]:
-    """Moto's server while this is not left; its address."""
+    """Run moto's server while the block runs, and yield its address."""
     port = free_port()
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -48,20 +48,21 @@ def s3_server() -> Iterator[str]:
 
 
 class Gateway:
-    """A way to an S3 that can be made to hang, fail or be slow: requests that match are taken, and not answered."""
+    """A proxy to an S3 that can be made to hang, fail or be slow: matching requests are received,
+    but not answered."""
 
     def __init__(self, there: str) -> None:
         self._there = urlsplit(there)
         self.hangs: Callable[[str, str], bool] = lambda method, path: False
         self.fails: Callable[[str, str], bool] = lambda method, path: False
-        """Requests that are answered with `status`."""
+        """Requests answered with `status`."""
         self.loses: Callable[[str, str], bool] = lambda method, path: False
-        """Requests that the store does, and that are answered with `status` all the same."""
+        """Requests that the store executes, but that are answered with `status`."""
         self.status = "500 Internal Server Error"
-        self.delay = 0.0  # seconds that each answer is late
+        self.delay = 0.0  # seconds of delay of each response
         self.requests = 0
         self.trickles = False
-        """Answers come, at a byte a second."""
+        """Send responses at a byte per second."""
         gateway = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -136,7 +137,7 @@ HOP = ("transfer-encoding", "connection", "content-length", "keep-alive")
 
 @pytest.fixture
 def gateway(s3: str) -> Iterator[Gateway]:
-    """A way to that S3, of the test's own."""
+    """Yield a proxy to that S3 for one test."""
     way = Gateway(s3)
     try:
         yield way

@@ -1,4 +1,5 @@
-"""The distribution is `harbor-forecaster`: no install line names a stranger's, and another module is reported."""
+"""The distribution is `harbor-forecaster`: no install line names another one, and a conflicting
+module is reported."""
 
 from __future__ import annotations
 
@@ -22,16 +23,17 @@ TEXTS += [file for folder in FOLDERS for file in sorted((ROOT / folder).rglob("*
 
 
 def wanted(line: str) -> list[str]:
-    """The distributions that an install line asks for, without options, files and names left open.
+    """Return the distributions that an install line requests, without options, files and
+    placeholders.
 
-    "pip install 'harbor-forecaster[train]' numpy==2" asks for harbor-forecaster and numpy.
+    "pip install 'harbor-forecaster[train]' numpy==2" requests harbor-forecaster and numpy.
     """
     words = line.replace("'", " ").replace('"', " ").split()
     return [match[0] for word in words if (match := re.match(r"[a-z][a-z0-9-]+(?=[\[=<>{]|$)", word))]
 
 
 def stranger(folder: Path, name: str = "forecaster") -> Path:
-    """A folder that holds what pip installs of another distribution with a module `forecaster`."""
+    """Return a folder as pip installs another distribution with a module `forecaster`."""
     (folder / "forecaster").mkdir(parents=True)
     (folder / "forecaster" / "__init__.py").write_text("class Forecaster: ...\n", "utf-8")
     metadata = folder / f"{name}-0.2.dist-info"
@@ -45,7 +47,7 @@ def python(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def test_no_install_line_names_a_distribution_of_somebody_else() -> None:
+def test_no_install_line_names_a_foreign_distribution() -> None:
     lines = {
         (str(file.relative_to(ROOT)), line)
         for file in TEXTS
@@ -58,7 +60,7 @@ def test_no_install_line_names_a_distribution_of_somebody_else() -> None:
     assert [str(file) for file in TEXTS if file.is_file() and bare.search(file.read_text("utf-8"))] == []
 
 
-def test_an_install_line_is_read_as_pip_reads_it() -> None:
+def test_an_install_line_is_parsed_like_pip() -> None:
     assert wanted("--upgrade 'harbor-forecaster[train,flows]' numpy==2 -r requirements.lock") == [
         "harbor-forecaster",
         "numpy",
@@ -74,7 +76,7 @@ def test_the_name_is_declared_once_and_the_module_keeps_its_own() -> None:
 
 
 @pytest.mark.parametrize("name", ["forecaster", "another-name"])
-def test_the_import_names_where_another_module_of_this_name_lies(tmp_path: Path, name: str) -> None:
+def test_the_import_warns_of_the_path_of_another_module_of_this_name(tmp_path: Path, name: str) -> None:
     folder = stranger(tmp_path / "site", name)
     process = python(f"import sys; sys.path.append({str(folder)!r}); import forecaster; print(forecaster.__version__)")
     assert process.stdout == f"{PROJECT['version']}\n"

@@ -11,7 +11,8 @@ CLASSES = [kind for kind in vars(errors).values() if isinstance(kind, type) and 
 
 
 def drawn_tree() -> dict[str, tuple[str, str | None]]:
-    """Class → its parent and exit code as the docstring draws them; without a code, that of the line above."""
+    """Return class → its parent and exit code as drawn in the docstring; without a code, that of
+    the line above."""
     tree: dict[str, tuple[str, str | None]] = {}
     above = {-1: "Exception"}
     code = None
@@ -26,7 +27,7 @@ def drawn_tree() -> dict[str, tuple[str, str | None]]:
     return tree
 
 
-def test_the_tree_in_the_docstring_is_the_tree() -> None:
+def test_the_tree_in_the_docstring_matches_the_classes() -> None:
     picture = drawn_tree()
     assert {kind.__name__ for kind in CLASSES} == set(picture)
     for kind in CLASSES:
@@ -37,10 +38,10 @@ def test_the_tree_in_the_docstring_is_the_tree() -> None:
 
 
 @pytest.mark.parametrize("kind", CLASSES)
-def test_an_error_shows_the_sentence_it_was_given(kind: type[ForecasterError]) -> None:
+def test_an_error_shows_its_message(kind: type[ForecasterError]) -> None:
     assert str(kind("found a, wanted b")) == "found a, wanted b"
 
 
-def test_the_exit_codes_are_those_that_schedulers_know() -> None:
+def test_the_exit_codes_are_stable() -> None:
     codes = (errors.PUBLISHED, errors.OUR_FAULT, errors.WRONG_SPEC, errors.DEGRADED, errors.NO_DATA, errors.BUSY)
     assert codes == (0, 1, 2, 3, 4, 5)

@@ -114,7 +114,8 @@ def test_each_planted_import_is_reported_with_its_contract(copied: Path) -> None
 
 
 def planted_import(module: str, line: str) -> str:
-    """The import as import-linter reports it: `importer -> imported`, of an external package its top level."""
+    """Return the import as import-linter reports it: `importer -> imported`, of an external package
+    its top level."""
     importer = module.removesuffix(".py").replace("/", ".")
     words = line.split()
     imported = words[words.index("from" if "from" in words else "import") + 1]
@@ -130,7 +131,7 @@ def test_a_test_cannot_leave_this_machine(network_attempts: list[str], host: str
     network_attempts.clear()
 
 
-def test_nor_by_a_socket_of_its_own(network_attempts: list[str]) -> None:
+def test_a_socket_cannot_leave_this_machine(network_attempts: list[str]) -> None:
     address = "192.0.2.1", 80
     context = ssl.create_default_context()
     with socket.socket() as plain, socket.socket() as inner, socket.socket(type=socket.SOCK_DGRAM) as datagrams:
@@ -150,14 +151,15 @@ def test_a_test_can_reach_this_machine() -> None:
         socket.create_connection(("localhost", server.getsockname()[1]), timeout=5).close()
 
 
-def test_jax_converts_no_types_and_stretches_no_ranks_by_itself() -> None:
+def test_jax_does_not_promote_types_or_ranks_implicitly() -> None:
     jax = pytest.importorskip("jax")
     assert (jax.config.jax_numpy_dtype_promotion, jax.config.jax_numpy_rank_promotion) == ("strict", "raise")
     with pytest.raises(ValueError, match="rank_promotion"):
         jax.numpy.ones((2, 2)) + jax.numpy.ones(2)
 
 
-def test_a_wrong_shape_does_not_enter_the_model() -> None:
-    """The packages under `forecaster.model` are checked because the hook stands before they are imported."""
+def test_shapes_in_the_model_are_checked() -> None:
+    """The packages under `forecaster.model` are checked because the hook is installed before they
+    are imported."""
     loader = importlib.import_module("forecaster.model.network.losses").__loader__
     assert type(loader).__module__.startswith("jaxtyping")

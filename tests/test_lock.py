@@ -1,4 +1,5 @@
-"""requirements.lock holds what pyproject.toml asks for, on every machine we promise, with hashes and no address."""
+"""requirements.lock matches pyproject.toml on every supported machine, with hashes and without
+addresses."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ MACHINES = [
 
 
 def requirements_of(pyproject: Mapping[str, Any]) -> Iterator[Requirement]:
-    """Every requirement of the project: base, all extras, and the build backend, which is installed from the lock."""
+    """Yield every requirement of the project: base, all extras, and the build backend, which is
+    installed from the lock."""
     project = pyproject["project"]
     for requirements in (project["dependencies"], *project["optional-dependencies"].values()):
         yield from map(Requirement, requirements)
@@ -31,7 +33,7 @@ def requirements_of(pyproject: Mapping[str, Any]) -> Iterator[Requirement]:
 
 
 def pins(lock: str) -> Iterator[tuple[Requirement, int]]:
-    """Every pin of the lock with the number of its hashes."""
+    """Yield every pin of the lock with the number of its hashes."""
     for line in lock.replace("\\\n", " ").splitlines():
         if line.strip() and not line.lstrip().startswith(("#", "--")):
             pin, *hashes = line.split("--hash=sha256:")
@@ -39,10 +41,11 @@ def pins(lock: str) -> Iterator[tuple[Requirement, int]]:
 
 
 def disagreements(pyproject: Mapping[str, Any], lock: str) -> list[str]:
-    """Say where the lock is not what pyproject.toml asks for; nothing when they agree.
+    """Return the differences between the lock and pyproject.toml; empty if they agree.
 
-    Looked at for each of `MACHINES`: a requirement needs one pinned version that it admits, with its extras. (A package
-    with extras is there twice, with them and without, for the sake of older pips.)
+    Checked for each of `MACHINES`: a requirement needs one pinned version that it admits, with its
+    extras. (A package with extras is pinned twice, with them and without, for older versions of
+    pip.)
     """
     wrong = [
         f"an address in the lock: {address}" for address in re.findall(r"https?://\S+|--[a-z-]*(?:index|find)\S*", lock)
@@ -71,13 +74,13 @@ def disagreements(pyproject: Mapping[str, Any], lock: str) -> list[str]:
     return wrong
 
 
-def test_the_lock_holds_what_pyproject_asks_for_with_hashes_and_no_address() -> None:
+def test_the_lock_matches_pyproject_with_hashes_and_without_addresses() -> None:
     pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text())
     lock = (ROOT / "requirements.lock").read_text()
     assert not disagreements(pyproject, lock), "run `make lock`"
 
 
-def test_the_lock_is_for_the_pythons_that_the_project_promises() -> None:
+def test_the_lock_covers_the_supported_python_versions() -> None:
     pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text())
     promised = Requirement(f"python{pyproject['project']['requires-python']}").specifier
     versions = [v for v in (f"3.{minor}" for minor in range(9, 20)) if promised.contains(f"{v}.9")]
@@ -96,12 +99,12 @@ def project(*dependencies: str, **extras: list[str]) -> dict[str, Any]:
     }
 
 
-def test_a_lock_that_agrees_is_passed() -> None:
+def test_a_matching_lock_passes() -> None:
     asking = project("NumPy>=2,<3", "pywin32; sys_platform == 'win32'", checks=["pandera[pandas]>=0.35,<0.36"])
     assert disagreements(asking, "# a comment\n" + GOOD) == []
 
 
-def test_a_lock_with_one_pin_for_each_python_is_passed() -> None:
+def test_a_lock_with_one_pin_per_python_passes() -> None:
     lock = GOOD + f"jax==1.0 ; python_full_version < '3.12'{HASH}\njax==1.1 ; python_full_version >= '3.12'{HASH}\n"
     assert disagreements(project("jax>=1"), lock) == []
 
@@ -135,5 +138,5 @@ def test_a_lock_with_one_pin_for_each_python_is_passed() -> None:
         (project(), "# from https://example.org/simple\n" + GOOD, "an address in the lock: https://example.org/simple"),
     ],
 )
-def test_a_lock_that_does_not_agree_is_named(asking: dict[str, Any], lock: str, complaint: str) -> None:
+def test_differences_of_a_lock_are_named(asking: dict[str, Any], lock: str, complaint: str) -> None:
     assert any(complaint in each for each in disagreements(asking, lock))

@@ -1,4 +1,4 @@
-"""Nothing is pickled anywhere: not in our words, and not while a bundle is made, read and forecast from."""
+"""Nothing is pickled: no code names a pickler, and none runs while a bundle is made, read and used."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FILES = [file for package in ("forecaster", "flows", "dashboards") for file in s
 
 
 def picklers(source: str) -> Iterator[str]:
-    """What of a source file can read or write a pickle."""
+    """Yield the statements of a source file that can read or write a pickle."""
     for node in ast.walk(ast.parse(source)):
         names: list[str | None] = []
         if isinstance(node, ast.Import):
@@ -64,11 +64,11 @@ def picklers(source: str) -> Iterator[str]:
         "torch.load(path)",
     ],
 )
-def test_the_search_finds_what_it_looks_for(source: str) -> None:
+def test_the_search_finds_picklers(source: str) -> None:
     assert list(picklers(source))
 
 
-def test_no_file_of_ours_names_a_pickle() -> None:
+def test_no_source_file_names_a_pickler() -> None:
     assert len(FILES) > 100
     picklers_by_file = {str(file.relative_to(ROOT)): list(picklers(file.read_text("utf-8"))) for file in FILES}
     assert {file: lines for file, lines in picklers_by_file.items() if lines} == {}

@@ -1,4 +1,5 @@
-"""Plug-ins are optional: without its packages a pipeline that does not declare one forecasts, and the page shows it."""
+"""Plug-ins are optional: a pipeline that does not declare one forecasts without its packages, and
+the page shows it."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ assert answer.status_code == 200 and "D3" in answer.text, answer.text
 
 
 def python(*words: str | Path, cwd: Path = ROOT) -> None:
-    """A Python that imports the project from `cwd`."""
+    """Run a Python that imports the project from `cwd`."""
     environment = {**os.environ, "PYTHONPATH": str(cwd), "JAX_DISABLE_MOST_OPTIMIZATIONS": "true"}
     process = subprocess.run(
         [sys.executable, *words], cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=500
@@ -54,7 +55,7 @@ def python(*words: str | Path, cwd: Path = ROOT) -> None:
     assert process.returncode == 0, process.stdout + process.stderr
 
 
-def test_commands_steps_and_page_are_imported_without_any_plugin() -> None:
+def test_commands_steps_and_page_can_be_imported_without_any_plugin() -> None:
     python("-c", HIDE, *(package for plugin in PLUGINS.values() for package in plugin.packages))
 
 
@@ -62,7 +63,7 @@ def test_commands_steps_and_page_are_imported_without_any_plugin() -> None:
 @pytest.mark.parametrize(
     "absent",
     [
-        pytest.param(tuple(PLUGINS), id="any"),  # what imports one of them fails here; which one it is, those below say
+        pytest.param(tuple(PLUGINS), id="any"),  # an import of any of them fails here; the cases below show which one
         *(pytest.param((name,), id=name, marks=pytest.mark.exhaustive) for name in PLUGINS),
     ],
 )
@@ -77,7 +78,7 @@ def test_a_night_runs_and_the_page_answers_without_the_plugin(absent: tuple[str,
     python("-c", FRONT_PAGE, file, cwd=tmp_path)
 
 
-def test_a_key_that_declares_an_absent_plugin_is_refused_by_name(
+def test_a_key_that_declares_an_absent_plugin_is_rejected_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     absent = Plugin(("training.when: worthwhile",), "", ("forecaster.absent.worthwhile",))
@@ -92,7 +93,7 @@ def test_a_key_that_declares_an_absent_plugin_is_refused_by_name(
         plugin("worthwhile")
 
 
-def test_each_plugin_has_a_contract_and_its_entries_are_its_own() -> None:
+def test_each_plugin_has_a_contract_and_only_its_own_entries() -> None:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
     of_plugins = {
         contract["name"].removeprefix("Plug-in: "): (contract["protected_modules"], contract["allowed_importers"])

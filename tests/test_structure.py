@@ -1,4 +1,5 @@
-"""The structure stays readable: few files in a folder, short modules and functions, names that say what a value is."""
+"""The structure stays readable: few files per folder, short modules and functions, meaningful
+names."""
 
 from __future__ import annotations
 
@@ -24,12 +25,12 @@ TOP |= {".editorconfig", ".gitattributes", ".gitignore"}
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="what belongs to the project is known from its Git alone")
-def test_nothing_stands_at_the_top_that_a_command_left_there() -> None:
+def test_the_top_folder_has_only_known_entries() -> None:
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert {path.split("/")[0] for path in listed.split("\0") if path} == TOP
 
 
-def test_no_folder_has_more_files_than_a_reader_takes_in() -> None:
+def test_no_folder_has_too_many_files() -> None:
     files: dict[Path, int] = defaultdict(int)
     for package in PACKAGES:
         for file in python_files(package):
@@ -42,7 +43,7 @@ def test_no_folder_has_more_files_than_a_reader_takes_in() -> None:
     assert crowded == {}
 
 
-def test_no_module_is_longer_than_one_idea() -> None:
+def test_no_module_is_too_long() -> None:
     lines = {
         str(file.relative_to(ROOT)): len(file.read_text("utf-8").splitlines())
         for folder in (*PACKAGES, "tests")
@@ -52,18 +53,18 @@ def test_no_module_is_longer_than_one_idea() -> None:
 
 
 @pytest.mark.parametrize("folder", [*PACKAGES, "tests"])
-def test_names_say_what_the_value_is(folder: str) -> None:
+def test_few_names_are_bare_participles_or_pronouns(folder: str) -> None:
     share, places = bare_share(folder)
     assert share <= MOST_BARE, f"{share:.1%} of the bound names in {folder} are bare participles or pronouns: {places}"
 
 
-def test_a_bare_name_is_counted_wherever_it_is_bound() -> None:
+def test_bare_names_are_counted_in_every_kind_of_binding() -> None:
     code = "def told(given):\n    for each in given:\n        _found = [one for one in each]\n    return _found\n"
     bare = [name for name, _ in bound_names(ast.parse(code)) if is_bare(name)]
     assert sorted(bare) == ["_found", "each", "given", "one", "told"]
 
 
-def test_one_class_name_is_one_class() -> None:
+def test_class_names_are_unique() -> None:
     places: dict[str, list[str]] = defaultdict(list)
     for package in PACKAGES:
         for file in python_files(package):
@@ -73,8 +74,8 @@ def test_one_class_name_is_one_class() -> None:
     assert {name: files for name, files in places.items() if len(files) > 1} == {}
 
 
-def test_tests_mirror_the_code() -> None:
-    """Test folders have the name and place of a package, but for a few that test no package."""
+def test_folders_of_tests_mirror_the_code() -> None:
+    """Test folders have the name and place of a package, except for a few that test no package."""
     of_no_package = {
         "benchmarks",
         "benchmarks/game_day",

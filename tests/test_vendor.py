@@ -1,4 +1,4 @@
-"""What others wrote and lies here is what they published, byte for byte."""
+"""Vendored files are byte-identical to their publication."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 FOLDER = Path(__file__).parent / "vendor"
 
 
-def test_vendored_files_are_those_of_the_lock_with_their_licence() -> None:
+def test_vendored_files_match_the_lock_and_have_their_license() -> None:
     lock = json.loads((FOLDER / "lock.json").read_text("utf-8"))
     assert sorted(entry.name for entry in FOLDER.iterdir() if entry.is_dir()) == sorted(lock)
     for name, package in lock.items():

@@ -1,1 +1,1 @@
-"""Inference as a service: the champion behind the Open Inference Protocol (V2), and forecasts by depot."""
+"""Inference service: the champion behind the Open Inference Protocol (V2), and forecasts by depot."""

@@ -1,8 +1,8 @@
 """Access to the inference service: the page's sign-in by a proxy's header, and tokens for machines.
 
-A token is a link of the view `infer` (`forecaster link FILE --view infer`): signed, in the ledger, revocable, and of
-one city where it names one. It comes as `Authorization: Bearer TOKEN`. Where no sign-in is declared, this machine alone
-may ask, as with the page.
+A token is a link of the view `infer` (`forecaster link FILE --view infer`): signed, in the ledger,
+revocable, and optionally limited to a city. It is sent as `Authorization: Bearer TOKEN`. If no
+sign-in is declared, only this machine has access, as with the page.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from dashboards.ops.access.person import Person
 if TYPE_CHECKING:
     from dashboards.ops.access.rate_limits import Rate
 
-FREE = ("/v2/health/live", "/v2/health/ready")  # for everyone, as often as they like
-TOKEN_SECONDS = 1.0  # that a token is believed without a look at the ledger
+FREE = ("/v2/health/live", "/v2/health/ready")  # for everyone, without a limit
+TOKEN_SECONDS = 1.0  # for which a token is trusted without a look at the ledger
 MOST_TOKENS = 1024
 NOBODY = "nobody has signed in; wanted Authorization: Bearer and a token, or the proxy's header"
 
@@ -48,7 +48,8 @@ class TokenAccess(AccessMiddleware):
             if sign_in == "oidc":  # browsers sign in at the page
                 return None
         person = await super().identify(request)
-        # The cookie of a wall screen, or a feed's token sent as one, opens a view of the page and nothing here.
+        # The cookie of a wall screen, or a feed's token sent as a cookie, opens a view of the page
+        # but nothing here.
         return None if person is not None and person.via == "link" else person
 
     def rate(self, request: Request) -> Rate:

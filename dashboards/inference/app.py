@@ -1,6 +1,7 @@
-"""ASGI application of the inference service: the Open Inference Protocol (V2) over HTTP, and forecasts by depot.
+"""ASGI application of the inference service: the Open Inference Protocol (V2) over HTTP, and
+forecasts by depot.
 
-It answers on the page's stack: the same access control, limits, bodies, headers and counting of answers.
+It uses the page's stack: the same access control, limits, bodies, headers and answer metrics.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ from forecaster import __version__
 from forecaster.errors import InputError
 
 DEADLINE_HEADER = "X-Deadline-Ms"
-DEADLINES = {"infer": 1.0, "forecast": 10.0}  # seconds, where a request names none
+DEADLINES = {"infer": 1.0, "forecast": 10.0}  # seconds, if a request names none
 LONGEST_DEADLINE = 60_000  # milliseconds
-LARGE = 1 << 20  # bytes of a body that a thread reads, so that others go on meanwhile; one of them at a time
+LARGE = 1 << 20  # bytes above which a thread reads a body, one at a time, so that other requests proceed
 LARGEST_BODY = 64 << 20  # bytes
-LARGEST_QUESTION = 2 << 20  # bytes of one by depot: 20,000 ids of a hundred characters
+LARGEST_QUESTION = 2 << 20  # bytes of a question by depot: 20,000 IDs of a hundred characters
 FORECAST = "/v1/forecast"
 Value = TypeVar("Value")
 EXTENSIONS = ["binary_tensor_data"]
@@ -48,9 +49,9 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 @dataclass(frozen=True)
 class InferenceService:
-    """Components of the service: models, nights, permissions, and metrics."""
+    """Components of the service: models, publications, permissions, and metrics."""
 
-    name: str  # of the pipeline, which is the model's
+    name: str  # of the pipeline, which is also the model's
     models: ModelStore
     nights: Nights
     context: AccessContext
@@ -58,7 +59,7 @@ class InferenceService:
 
 
 def create_app(service: InferenceService) -> Starlette:
-    """The application; its models are loaded when it starts, before the first request is read."""
+    """Return the application; its models are loaded at startup, before the first request is read."""
     models, metrics, troubles = service.models, service.metrics, service.context.troubles
     metrics.watches(models.queued_rows, models.queue_limit, lambda: models.ready, lambda: models.current)
     routes = InferenceRoutes(service)
@@ -121,20 +122,20 @@ class InferenceRoutes:
     # --- the Open Inference Protocol ----------------------------------------------------------------------------------
 
     async def server(self, _: Request) -> Response:
-        """Server metadata with the supported protocol extensions."""
+        """Return server metadata with the supported protocol extensions."""
         return _json({"name": "forecaster", "version": __version__, "extensions": EXTENSIONS})
 
     async def live(self, _: Request) -> Response:
-        """The process is up."""
+        """Liveness: the process is up."""
         return _json({"live": True})
 
     async def ready(self, _: Request) -> Response:
-        """Whether requests are to be sent here."""
+        """Readiness: the server accepts requests."""
         ready = self._models.ready
         return _json({"ready": ready}, 200 if ready else 503)
 
     async def metadata(self, request: Request) -> Response:
-        """The tensors of a model."""
+        """Return the tensors of a model."""
         model = self._model(request)
         levels = ",".join(f"{level:g}" for level in model.bundle.levels)
         outputs = [{"name": tensors.OUTPUT, "datatype": "FP32", "shape": [-1, *model.output_shape()]}]
@@ -149,25 +150,26 @@ class InferenceRoutes:
         return _json(content)
 
     async def model_ready(self, request: Request) -> Response:
-        """Whether a model can be asked."""
+        """Readiness of a model."""
         model = self._model(request)
         ready = self._models.ready
         return _json({"name": self._service.name, "version": model.version, "ready": ready}, 200 if ready else 503)
 
     async def infer(self, request: Request) -> Response:
-        """Quantiles of raw inputs, (rows, days, levels)."""
+        """Return the quantiles of raw inputs, (rows, days, levels)."""
         deadline = _deadline(request, "infer")
         self._model(request)
         header_length = request.headers.get(tensors.HEADER_LENGTH)
         body = await _body(request)
-        model = self._model(request)  # another one may reign since the body began, or this one be let go
+        # the champion may have changed while the body arrived, or this model been unloaded
+        model = self._model(request)
         asked, arrays = await self._read(partial(_read_tensors, model, body, header_length), body)
         quantiles = await model.quantiles(arrays, asked.rows, deadline=deadline)
         content, headers = tensors.write(quantiles, asked, self._service.name, model.version)
         return Response(content, headers=headers)
 
     async def _read(self, read: Callable[[], Value], body: bytes) -> Value:
-        """Content of a body, read in a thread."""
+        """Parse a body, a large one in a thread."""
         if len(body) <= LARGE:
             return read()
         async with self._large:
@@ -177,7 +179,7 @@ class InferenceRoutes:
         return outcome
 
     def _model(self, request: Request) -> ServedModel:
-        """The model of the address. Raises Refused where there is none."""
+        """Return the model of the address. Raises Refused if there is none."""
         if request.path_params["name"] != self._service.name:
             raise Refused(404, f"there is no model of this name, wanted {self._service.name}")
         version = request.path_params.get("version")
@@ -191,7 +193,8 @@ class InferenceRoutes:
     # --- forecasts by depot, and metrics ------------------------------------------------------------------------------
 
     async def forecast(self, request: Request) -> Response:
-        """Quantiles, crews and tiers of depots by their ids, as published or as they would be."""
+        """Return quantiles, crews and tiers of depots by their IDs, as published or under a
+        what-if."""
         deadline = _deadline(request, "forecast")
         body = await _body(request)
         wanted = await self._read(partial(read_question, body), body)
@@ -202,25 +205,25 @@ class InferenceRoutes:
         return Response(content, headers={"Content-Type": tensors.JSON})
 
     async def openapi(self, _: Request) -> Response:
-        """The OpenAPI document of forecasts by depot."""
+        """Return the OpenAPI document of forecasts by depot."""
         return _json(openapi.document())
 
     async def metrics(self, _: Request) -> Response:
-        """The exposition format of Prometheus."""
+        """Return the metrics in the exposition format of Prometheus."""
         return Response(self._service.metrics.text(), headers={"Content-Type": CONTENT_TYPE})
 
 
 async def _body(request: Request) -> bytes:
-    """The body. Raises HTTPException."""
+    """Return the body. Raises HTTPException."""
     if (encoding := request.headers.get("content-encoding", "identity")).lower() != "identity":
         sentence = f"Content-Encoding: found {encoding[:40]!r}, wanted a body that is not compressed"
-        raise Refused(415, sentence, headers=CLOSE)  # a small one may unfold to any size
+        raise Refused(415, sentence, headers=CLOSE)  # a small compressed body may expand to any size
     return await request.body()
 
 
 def _outcome(read: Callable[[], Value]) -> Value | Malformed | InputError:
-    """Result of reading, or the refusal: raised from a thread, the frames would hold all that was
-    read until Python next looks for cycles."""
+    """Return the result of reading, or the error: if it were raised from a thread, its frames would
+    hold all data read until the next garbage collection."""
     try:
         return read()
     except (Malformed, InputError) as error:
@@ -235,7 +238,7 @@ def _read_tensors(
 
 
 def _deadline(request: Request, route: str) -> float:
-    """By when the answer must have been begun, as `time.monotonic` counts. Raises Refused."""
+    """Return the time by which the answer must have begun, as in `time.monotonic`. Raises Refused."""
     text = request.headers.get(DEADLINE_HEADER)
     if text is None:
         return time.monotonic() + DEADLINES[route]

@@ -1,4 +1,4 @@
-"""Work that goes on beside what a server answers, and ends with it."""
+"""Background work that runs alongside a server and ends with it."""
 
 from __future__ import annotations
 

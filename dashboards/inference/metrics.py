@@ -1,4 +1,5 @@
-"""Metrics of inference for Prometheus: waiting and computing, the fill of batches, refusals, and the served model."""
+"""Metrics of inference for Prometheus: waiting and computing time, batch sizes, rejections, and the
+served model."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ ROUTES = {
 }
 STARTS = ("warm", "cold")
 LOADED, BUNDLE_REFUSED = "loaded", "refused"
-# Why a request was turned away, by its status; what waits for the graph says itself why.
+# Reason of a rejection by status; requests in the queue carry their own reason.
 REASONS = {**request_metrics.REFUSALS, 400: "shape", 408: "size", 415: "shape"}
 REFUSALS = ("full", "late", "closing", *dict.fromkeys(REASONS.values()))
 
@@ -39,7 +40,7 @@ class InferenceMetrics(AnswerMetrics):
             buckets = ROWS if measure.unit == "rows" else SECONDS
             options: dict[str, Any] = {"buckets": buckets} if kind is Histogram else {}
             collector = self._collectors[name] = kind(*measure.described, registry=self.collectors, **options)
-            if not measure.labels:  # what never happened is none, so that the first time is seen
+            if not measure.labels:  # start each counter at zero, so that its first increment is visible
                 collector.labels(pipeline)
         for reason in REFUSALS:
             self._of("refused", reason)
@@ -52,41 +53,44 @@ class InferenceMetrics(AnswerMetrics):
                 self._of("seconds", route, start)
 
     def _of(self, name: str, *labels: str) -> Any:
-        """The collector of these labels."""
+        """Return the collector with these labels."""
         return self._collectors[f"inference_{name}"].labels(self._pipeline, *labels)
 
     def watches(
         self, queued_rows: Callable[[], int], queue_limit: int, ready: Callable[[], bool], current: Callable[[], bool]
     ) -> None:
-        """Registers what each scrape reads anew, and the limit of waiting rows."""
+        """Register the values that each scrape reads, and the limit of queued rows."""
         self._of("queue_rows").set_function(queued_rows)
         self._of("queue_limit").set(queue_limit)
         self._of("ready").set_function(ready)
         self._of("model_current").set_function(current)
 
     def promoted(self, version: str, before: str | None, since: float) -> None:
-        """Another champion is served."""
+        """Record a new champion."""
         if before is not None:
             self._collectors["inference_model"].remove(self._pipeline, before)
         self._of("model", version).set(since)
 
     def loaded(self, outcome: str, seconds: float) -> None:
-        """A bundle was loaded, verified and warmed, or refused."""
+        """Record a bundle that was loaded, verified and warmed, or rejected."""
         self._of("load_seconds", outcome).observe(seconds)
 
     def batch(self, why: Why, rows: int, seconds: float) -> None:
-        """A batch was computed."""
+        """Record a computed batch."""
         self._of("batches", why).inc()
         self._of("batch_rows").observe(rows)
         self._of("compute_seconds").observe(seconds)
 
     def wait(self, seconds: float) -> None:
-        """A request, or a piece of one, waited so long before it was computed."""
+        """Record the time that a request, or a piece of one, waited before it was computed."""
         self._of("queue_seconds").observe(seconds)
 
     def end(self, pipeline: str, scope: Scope, route: str, status: int, seconds: float) -> None:
-        """Count a forecast, or somebody who was not let in. The request's state says whether it had to wait for a model
-        to be loaded, and why it was refused where the status does not."""
+        """Count a forecast or a rejected request.
+
+        The request's state records whether a model had to be loaded, and the reason of a rejection
+        if the status does not determine it.
+        """
         state = scope.get("state", {})
         if "person" in state:
             if route not in ROUTES or scope["method"] != "POST":
@@ -98,5 +102,5 @@ class InferenceMetrics(AnswerMetrics):
             self._of("refused", reason).inc()
 
     def text(self) -> bytes:
-        """All of it in the exposition format."""
+        """Return all metrics in the exposition format."""
         return generate_latest(self.collectors)

@@ -1,6 +1,8 @@
-"""Forecasts by depot: what the night saved of the published depots, put to the model through the queue, with the crews.
+"""Forecasts by depot: the inputs that the nightly run saved for the published depots, passed to the
+model through the queue, with the crews.
 
-The numbers are those of the page: the model's (a canary's, for the depots that see it), with the overrides that hold.
+The numbers are those of the page: the model's (a canary's, for its depots), with the overrides in
+force.
 """
 
 from __future__ import annotations
@@ -35,27 +37,28 @@ if TYPE_CHECKING:
     from forecaster.staffing.newsvendor import Roster
 
 DECIMALS = 3  # of orders
-LOOK_SECONDS = 2.0  # between looks at what is published
-AHEAD_SECONDS = 60.0  # of computing for a night that nobody has asked for yet
-THREADS = 8  # that answer at a time; models are loaded in others, which these wait for
+LOOK_SECONDS = 2.0  # between checks for a new publication
+AHEAD_SECONDS = 60.0  # of computing ahead for a publication that nobody has requested yet
+THREADS = 8  # that answer at a time; models are loaded in others, for which these wait
 LATE = "the deadline passed before its turn; ask again later, or with a longer one"
-DEADLINE: ContextVar[float] = ContextVar("deadline")  # of what is asked now, as `time.monotonic` counts
+DEADLINE: ContextVar[float] = ContextVar("deadline")  # of the current question, as in `time.monotonic`
 
 
 @dataclass(frozen=True)
 class PublishedNight:
-    """A publication with its questions, and its crews as arrays: -1 where there are none."""
+    """A publication with its questions, and its crews as arrays: -1 if undefined."""
 
     publication_id: int
     publication: Publication
     questions: Questions
     rows: Mapping[str, int]  # of the depots in the saved inputs
     depots: Mapping[str, PublishedDepot]
-    earlier_depots: frozenset[str]  # those asked for until this was read
-    requested_depots: set[str]  # those asked for since it was published
+    earlier_depots: frozenset[str]  # those requested before this was read
+    requested_depots: set[str]  # those requested since it was published
 
     def answer(self, wanted: ForecastIn, visible: Sequence[str]) -> dict[str, Any]:
-        """Answer for these depots. Raises OverrideError, BundleError, and what the queue raises."""
+        """Return the answer for these depots. Raises OverrideError, BundleError, and what the queue
+        raises."""
         depot_ids = list(dict.fromkeys(visible if wanted.depots is None else wanted.depots))
         rows = [self.rows[depot_id] for depot_id in depot_ids]
         rosters: dict[int, Roster | None] = {}
@@ -112,10 +115,10 @@ class PublishedNight:
 
 
 class Nights:
-    """The publication that is shown, with what the night saved: read when it is first asked for.
+    """The shown publication, with the inputs that the run saved; read on the first request.
 
-    Once any was asked for, those after it are read before they are: the next night's, and each correction. The depots
-    that were asked for before are computed with them.
+    After the first request, new publications and corrections are read ahead, and the previously
+    requested depots are computed in advance.
     """
 
     def __init__(
@@ -127,16 +130,16 @@ class Nights:
         self._of: object = None
         self._night: PublishedNight | None = None
         self._last_look: object = None
-        self._again = 0.0  # when bundles that cannot be used may be looked at again
+        self._again = 0.0  # when unusable bundles may be tried again
         self._threads = ThreadPoolExecutor(THREADS, "forecast")
 
     def close(self) -> None:
-        """Answer nothing more."""
+        """Stop answering."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     @asynccontextmanager
     async def reading_ahead(self) -> AsyncIterator[None]:
-        """Look from time to time whether there is another publication to read."""
+        """Check periodically for another publication to read."""
         async with background(self._look_again()):
             yield
 
@@ -148,12 +151,12 @@ class Nights:
                 continue
             try:
                 await asyncio.to_thread(self._read_ahead, loop)
-            except Exception as error:  # the caller gets to hear it, or computes the rest
+            except Exception as error:  # the caller gets the error, or computes the rest
                 self._log.warn_of(error)
 
     def _read_ahead(self, loop: asyncio.AbstractEventLoop) -> None:
         deadline = time.monotonic() + AHEAD_SECONDS
-        DEADLINE.set(deadline)  # of the copy of the context that this thread has
+        DEADLINE.set(deadline)  # in this thread's copy of the context
         edition = self._store.edition()
         if self._last_look == _key(edition):
             return
@@ -164,22 +167,24 @@ class Nights:
     async def answer(
         self, wanted: ForecastIn, cities: frozenset[str] | None, *, deadline: float
     ) -> tuple[dict[str, Any], bool]:
-        """The answer for whoever sees these cities (None: all), and whether it had to wait for something to be loaded.
+        """Return the answer for a reader of these cities (None: all), and whether something had to
+        be loaded for it.
 
-        Raises NoSuchDepot, OverrideError, DeskError, BundleError, LedgerError, and what the queue raises.
+        Raises NoSuchDepot, OverrideError, DeskError, BundleError, LedgerError, and what the queue
+        raises.
         """
         loop = asyncio.get_running_loop()
         answering = self._threads.submit(copy_context().run, self._answer, wanted, cities, deadline, loop)
         answer = asyncio.wrap_future(answering)
         await asyncio.wait({answer}, timeout=max(deadline - time.monotonic(), 0))
-        if not answer.done() and answering.cancel():  # no thread has taken it up
+        if not answer.done() and answering.cancel():  # no thread has started it
             raise DeadlinePassed(LATE)
         return await answer
 
     def _answer(
         self, wanted: ForecastIn, cities: frozenset[str] | None, deadline: float, loop: asyncio.AbstractEventLoop
     ) -> tuple[dict[str, Any], bool]:
-        DEADLINE.set(deadline)  # of the copy of the context that this thread has
+        DEADLINE.set(deadline)  # in this thread's copy of the context
         night, cold = self._shown(self._store.edition(cities), loop, deadline)
         visible = [
             depot_id
@@ -191,7 +196,7 @@ class Nights:
         return night.answer(wanted, visible), cold
 
     def _shown(self, edition: Edition, loop: asyncio.AbstractEventLoop, deadline: float) -> tuple[PublishedNight, bool]:
-        """The night of what is shown, and whether it had to be read, for the first time or once more."""
+        """Return the shown publication, and whether it had to be read, for the first time or again."""
         with self._alone(deadline):
             night, key = self._night, _key(edition)
             may_be_mended = night is not None and night.questions.broken and time.monotonic() >= self._again
@@ -203,7 +208,8 @@ class Nights:
 
     @contextmanager
     def _alone(self, deadline: float) -> Iterator[None]:
-        """One reads a night for all who come meanwhile. Raises DeadlinePassed where that takes too long."""
+        """Let one thread read for all concurrent ones. Raises DeadlinePassed if that takes too
+        long."""
         if not self._lock.acquire(timeout=max(deadline - time.monotonic(), 0)):
             raise DeadlinePassed(LATE)
         try:
@@ -212,7 +218,7 @@ class Nights:
             self._lock.release()
 
     def _load(self, edition: Edition, loop: asyncio.AbstractEventLoop) -> PublishedNight:
-        from forecaster.planning.what_if import Questions  # which the first answer of tensors does without
+        from forecaster.planning.what_if import Questions  # not needed for the first tensor answer
 
         publication_id, publication = edition.head.publication_id, edition.ledger.whole(edition.head)
         questions = Questions.of(self._state, publication, partial(self._model, loop))
@@ -234,11 +240,11 @@ class Nights:
 
 
 def _key(edition: Edition) -> tuple[object, ...]:
-    """Identity of the shown publication with its corrections."""
+    """Return the identity of the shown publication with its corrections."""
     return edition.head.publication_id, edition.head.revised_at
 
 
 def _crew(depot: PublishedDepot) -> tuple[list[int | None], list[int | None]]:
-    """Drivers and vans of each day, as published; None where nothing is declared of them."""
+    """Return drivers and vans of each day, as published; None if undeclared."""
     vans = [None if day.roster is None else day.roster.vans for day in depot.days]
     return [day.drivers for day in depot.days], vans

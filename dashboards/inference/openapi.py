@@ -41,7 +41,7 @@ REFUSED = {
 
 
 def document() -> dict[str, Any]:
-    """The document, in version 3.1 of the standard."""
+    """Return the document, in version 3.1 of the standard."""
     question = ForecastIn.model_json_schema(ref_template="#/components/schemas/{model}")
     schemas = {
         **question.pop("$defs", {}),

@@ -1,4 +1,4 @@
-"""Questions by depot: what the body of a request for forecasts says, and what it supposes."""
+"""Questions by depot: parses the body of a request for forecasts, with its what-if."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from forecaster.errors import OverrideError
 from forecaster.planning.scenario import WITHOUT_VALUE, Supposition
 
 Day = date
-MOST_DEPOTS = 20_000  # of a request
+MOST_DEPOTS = 20_000  # per request
 
 
 class WhatIfIn(BaseModel):
-    """One thing that may be otherwise at the depots that are asked for, on a day or up to a last one."""
+    """One thing that is changed at the requested depots, on a day or up to a last one."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     date: Day
@@ -28,7 +28,7 @@ class WhatIfIn(BaseModel):
 
 
 class ForecastIn(BaseModel):
-    """Requested depots; left out: all visible ones."""
+    """Requested depots, by default all visible ones."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     depots: Annotated[
@@ -38,8 +38,8 @@ class ForecastIn(BaseModel):
 
 
 def read_question(body: bytes) -> ForecastIn:
-    """The question of a body. Raises Malformed where it is no JSON, ValidationError for the first thing in it that is
-    otherwise than wanted."""
+    """Parse the question in a body. Raises Malformed for invalid JSON, and ValidationError for the
+    first invalid value."""
     try:
         content = from_json(body or b"{}")
     except ValueError as error:
@@ -52,14 +52,15 @@ def read_question(body: bytes) -> ForecastIn:
 
 
 def _with_one_odd(content: dict[str, Any], model: type[BaseModel]) -> dict[str, Any]:
-    """The keys that are known, and one at most that is not: of each a sentence would be made, which take memory."""
+    """Keep the known keys and at most one unknown key: pydantic would make an error message for
+    each, which takes memory."""
     odd = next((key for key in content if key not in model.model_fields), None)
     return {key: value for key, value in content.items() if key in model.model_fields or key == odd}
 
 
 def supposition(what_if: WhatIfIn, depot_ids: Sequence[str]) -> Supposition:
-    """Supposition for these depots. Raises OverrideError where there is none, or a number is
-    missing."""
+    """Return the supposition for these depots. Raises OverrideError without depots, or without a
+    required number."""
     if not depot_ids:
         raise OverrideError("depots: found none, wanted one or more")
     if what_if.value is None and what_if.kind not in WITHOUT_VALUE:

@@ -1,4 +1,4 @@
-"""What a request gets that is not computed: a status, a sentence without paths and keys, and when to ask again."""
+"""Error answers: a status, a sentence without paths and keys, and when to ask again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "30"}}
 
 
 class Refused(HTTPException):
-    """A request that is turned away; `reason` says why to the metrics, where the status does not."""
+    """A rejected request; `reason` is for the metrics if the status does not determine it."""
 
     def __init__(
         self, status: int, sentence: str, reason: str | None = None, headers: Mapping[str, str] | None = None
@@ -31,13 +31,14 @@ class Refused(HTTPException):
 
 
 def refuse(request: Request, status: int, sentence: str) -> Response:
-    """The sentence as the protocol's JSON error object."""
+    """Return the sentence as the protocol's JSON error object."""
     headers = {"Cache-Control": "no-store", **HEADERS.get(status, {})}
     return Response(to_json({"error": sentence}), status, headers, JSON)
 
 
 def answer(request: Request, error: Exception, log: RareWarnings) -> Response:
-    """Response to an error, whose reason the request's state gets; the log gets the details."""
+    """Return the response to an error. Its reason goes into the request's state, its details into
+    the log."""
     refused = _of(error, log)
     if refused.reason is not None:
         request.state.reason = refused.reason
@@ -49,11 +50,11 @@ def answer(request: Request, error: Exception, log: RareWarnings) -> Response:
 def _of(error: Exception, log: RareWarnings) -> Refused:
     if isinstance(error, Refused):
         return error
-    if isinstance(error, HTTPException):  # of a body
+    if isinstance(error, HTTPException):  # from reading a body
         return Refused(error.status_code, error.detail, "full" if error.status_code == 503 else None, error.headers)
     if isinstance(error, ClientDisconnect):
         return Refused(400, "the request body is incomplete")
-    if isinstance(error, NotComputed):  # a queue that is full is empty a moment later
+    if isinstance(error, NotComputed):  # a full queue is empty a moment later
         return Refused(503, str(error), error.reason, {"Retry-After": "1"})
     if isinstance(error, Malformed | InputError | OverrideError):
         return Refused(400, str(error))

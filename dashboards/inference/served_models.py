@@ -1,7 +1,8 @@
-"""The models that are served: the champion, loaded beside the one before it, warmed, and then put in its place.
+"""The served models: a new champion is loaded while the previous one serves, warmed, and then
+replaces it.
 
-Only bundles that are verified (and decrypted where they are encrypted) come in: `forecaster.serving.bundle` sees to it.
-A champion that cannot be loaded leaves the one that is served where it is, and is tried again later.
+Only verified (and, if encrypted, decrypted) bundles are loaded: `forecaster.serving.bundle` ensures
+it. If a champion cannot be loaded, the previous one keeps serving, and the load is retried later.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from forecaster.serving.predict import Predictor
 if TYPE_CHECKING:
     from forecaster.serving.bundle import Bundle
 
-WARM_ROWS = (1, 8, 64)  # sizes of batches that are computed before a model is asked
-LONGEST_WAIT = 180.0  # seconds that a thread waits for the loop, which may have ended meanwhile
-LOOK_SECONDS = 2.0  # between looks at who is champion
-RETRY_SECONDS = 30.0  # after which one that could not be loaded is tried again
-MOST_MODELS = 4  # in memory: the champion, the one before, and what publications were made with
+WARM_ROWS = (1, 8, 64)  # batch sizes that are computed before a model serves
+LONGEST_WAIT = 180.0  # seconds that a thread waits for the event loop, which may have ended meanwhile
+LOOK_SECONDS = 2.0  # between checks for a new champion
+RETRY_SECONDS = 30.0  # until a failed load is retried
+MOST_MODELS = 4  # in memory: the champion, the previous one, and those of publications
 DATATYPES: Mapping[str, str] = {
     "demand": "FP32",
     "open": "FP32",
@@ -45,7 +46,7 @@ DATATYPES: Mapping[str, str] = {
 
 
 class ServedModel:
-    """A bundle that is ready to be asked, and the queue before it."""
+    """A loaded bundle with its queue."""
 
     def __init__(self, predictor: Predictor, limits: BatchLimits, metrics: InferenceMetrics) -> None:
         self.predictor, self.version = predictor, predictor.bundle.name
@@ -56,25 +57,29 @@ class ServedModel:
         return self.predictor.bundle
 
     def shapes(self, rows: int = 1) -> dict[str, tuple[int, ...]]:
-        """The shapes of the inputs, those of no column left out."""
+        """Return the shapes of the inputs, without those that have no columns."""
         return {name: shape for name, shape in self.predictor.input_spec.shapes(rows).items() if 0 not in shape[1:]}
 
     def output_shape(self) -> tuple[int, int]:
-        """Days and levels of an answer."""
+        """Return days and levels of an answer."""
         return int(self.bundle.manifest["horizon"]), len(self.bundle.levels)
 
     def checked(self, arrays: Arrays, rows: int) -> Arrays:
-        """The arrays of a request, which fit the model. Raises InputError for the first thing that does not."""
+        """Return the arrays of a request, which fit the model. Raises InputError for the first one
+        that does not."""
         spec = self.predictor.input_spec
         for name, shape in spec.shapes(rows).items():
-            if 0 in shape[1:] and name not in arrays:  # a pipeline without statics, whose clients send none
+            if 0 in shape[1:] and name not in arrays:  # pipelines without statics; their clients send none
                 arrays = {**arrays, name: np.zeros(shape, np.int32 if DATATYPES[name] == "INT32" else np.float32)}
         input_checks.check_rows(arrays, spec, rows)
         return arrays
 
     async def quantiles(self, arrays: Arrays, rows: int, *, deadline: float) -> Floats:
-        """Quantiles (rows, days, levels) of arrays that were checked. Raises what `MicroBatcher.submit` does, and
-        InputError where the model has no number for a row: one that has none for any does not come in (`load`)."""
+        """Return quantiles (rows, days, levels) of checked arrays.
+
+        Raises what `MicroBatcher.submit` raises, and InputError if the model returns no number for
+        a row; a model that does so for plain inputs is not loaded (`load`).
+        """
         answer = await self.batcher.submit(arrays, rows, deadline=deadline)
         if not np.isfinite(answer).all():
             row = int(np.argwhere(~np.isfinite(answer))[0][0])
@@ -83,11 +88,11 @@ class ServedModel:
 
 
 def load(folder: Path, state: Path) -> Predictor:
-    """A verified bundle that was asked once in each of the sizes that batches have. Raises BundleError."""
+    """Return a verified bundle, run once in each batch size. Raises BundleError."""
     predictor = Predictor(bundles.load(folder, state), threads=1)
     try:
         answers = [predictor.of_checked(_any_rows(predictor, rows)) for rows in WARM_ROWS]
-    except Exception as error:  # onnxruntime raises a class of its own for every fault
+    except Exception as error:  # onnxruntime has its own exception class for every fault
         raise BundleError(f"bundle {predictor.bundle.name}: onnxruntime cannot run the model: {error}") from error
     if not all(np.isfinite(answer).all() for answer in answers):
         raise BundleError(
@@ -104,7 +109,7 @@ def _any_rows(predictor: Predictor, rows: int) -> dict[str, Any]:
 
 
 class ModelStore:
-    """The champion and the models in memory. All of it belongs to one event loop."""
+    """The champion and the models in memory. Must be used from one event loop only."""
 
     def __init__(
         self,
@@ -115,27 +120,28 @@ class ModelStore:
         metrics: InferenceMetrics,
         log: RareWarnings,
     ) -> None:
-        """`champion` reads the name of the reigning bundle, `folder_of` says where one lies; both may raise
-        ForecasterError, and are asked in threads."""
+        """Keep the parameters: `champion` reads the name of the champion's bundle, `folder_of`
+        returns a bundle's folder. Both may raise ForecasterError, and run in threads."""
         self._read_champion, self._folder_of, self._state = champion, folder_of, state
         self._limits, self._metrics, self._log = limits, metrics, log
-        self._models: dict[str, ServedModel] = {}  # the one that was asked last stands last
+        self._models: dict[str, ServedModel] = {}  # least recently used first
         self._loading: dict[str, asyncio.Task[ServedModel]] = {}
-        self._failed: dict[str, float] = {}  # when one may be tried again
+        self._failed: dict[str, float] = {}  # when a load may be retried
         self._endings: set[asyncio.Task[None]] = set()
         self.champion: ServedModel | None = None
         self.draining = False
-        self.current = True  # as far as anybody knows: nothing is served yet
+        self.current = True  # as far as known: nothing is served yet
         self.queue_limit = limits.queue_rows
 
     @property
     def ready(self) -> bool:
-        """Whether requests are to be sent here."""
+        """True if the server accepts requests."""
         return self.champion is not None and not self.draining
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
-        """Load the champion, look for another one from time to time, and let what was asked come to its end."""
+        """Load the champion, check periodically for another one, and finish pending requests at the
+        end."""
         await self.look()
         try:
             async with background(self._look_again()):
@@ -144,7 +150,7 @@ class ModelStore:
             await asyncio.gather(*(model.batcher.close(1.0) for model in self._models.values()), *self._endings)
 
     async def look(self) -> None:
-        """Serve who is champion now; where that one cannot be loaded, go on as before."""
+        """Serve the current champion; if it cannot be loaded, continue as before."""
         try:
             name = await asyncio.to_thread(self._read_champion)
             self.current = name == (None if self.champion is None else self.champion.version)
@@ -153,7 +159,7 @@ class ModelStore:
             if time.monotonic() < self._failed.get(name, 0):
                 return
             model = await self.model(name)
-        except Exception as error:  # whatever it is, the next look may be luckier
+        except Exception as error:  # any error: the next check may succeed
             self.current = False
             self._log.warn_of(error)
             return
@@ -161,7 +167,7 @@ class ModelStore:
         self.champion, self.current = model, True
 
     async def model(self, name: str) -> ServedModel:
-        """The model of a bundle, which is loaded where it is not in memory; several who ask wait for one.
+        """Return the model of a bundle, loading it if necessary; concurrent callers share one load.
 
         Raises BundleError.
         """
@@ -172,13 +178,13 @@ class ModelStore:
         return await asyncio.shield(self._loading[name])
 
     def in_memory(self, name: str) -> ServedModel | None:
-        """The model of this name, where it is served."""
+        """Return the model of this name, if it is in memory."""
         if (model := self._models.pop(name, None)) is not None:
-            self._models[name] = model  # the last that was asked
+            self._models[name] = model  # now the most recently used
         return model
 
     def versions(self) -> Sequence[str]:
-        """The names of the models in memory, the champion first."""
+        """Return the names of the models in memory, the champion first."""
         first = [] if self.champion is None else [self.champion.version]
         return [*first, *(name for name in self._models if name not in first)]
 
@@ -198,7 +204,7 @@ class ModelStore:
         return model
 
     def _forget(self) -> None:
-        """Let go of the model that was not asked for longest, when what waits for it is answered."""
+        """Unload the least recently used model, after its pending requests are answered."""
         reigning = None if self.champion is None else self.champion.version
         surplus = max(len(self._models) - MOST_MODELS, 0)
         for name in [name for name in self._models if name != reigning][:surplus]:
@@ -212,18 +218,19 @@ class ModelStore:
             await self.look()
 
     def queued_rows(self) -> int:
-        """Rows that wait, of all models."""
+        """Return the number of queued rows, of all models."""
         return sum(model.batcher.queued_rows for model in self._models.values())
 
 
 class QueuedModel:
-    """A bundle's model for code that runs in threads of the server: each question goes through the queue like all
-    others, of the model that is in memory then."""
+    """A bundle's model for code in threads of the server: each question goes through the queue like
+    all others, to the model in memory at that time."""
 
     def __init__(
         self, models: ModelStore, bundle: Bundle, loop: asyncio.AbstractEventLoop, deadline: Callable[[], float]
     ) -> None:
-        """`deadline` is asked in the thread that asks: an instant of `time.monotonic`."""
+        """Keep the parameters; `deadline` is called in the asking thread, and returns an instant of
+        `time.monotonic`."""
         self._models, self._bundle, self._loop, self._deadline = models, bundle, loop, deadline
         self._input_spec = InputSpec.of(bundle)
 
@@ -232,14 +239,15 @@ class QueuedModel:
         return self._bundle
 
     def quantiles(self, window: Mapping[str, Floats | Ints], depot_ids: Sequence[str], cutoff: date) -> Floats:
-        """Quantiles (depots, days, levels). Raises InputError, and what `ServedModel.quantiles` does."""
+        """Return quantiles (depots, days, levels). Raises InputError, and what
+        `ServedModel.quantiles` raises."""
         input_checks.check(window, self._input_spec, depot_ids, cutoff)
         asking = self._ask(window, len(depot_ids), self._deadline())
         return asyncio.run_coroutine_threadsafe(asking, self._loop).result(LONGEST_WAIT)
 
     async def _ask(self, window: Arrays, rows: int, deadline: float) -> Floats:
-        model = await self._models.model(self._bundle.name)  # which may have been let go since
+        model = await self._models.model(self._bundle.name)  # it may have been unloaded meanwhile
         try:
             return await model.quantiles(window, rows, deadline=deadline)
-        except InputError as error:  # of what the night saved, or a question made of it
+        except InputError as error:  # from the run's saved inputs, or a question made of them
             raise BundleError(f"bundle {model.version}: {error}") from error

@@ -1,4 +1,5 @@
-"""Server of the inference service: listens on one address, and at SIGTERM lets what was asked come to its end."""
+"""Server of the inference service: listens on one address, and finishes pending requests at
+SIGTERM."""
 
 from __future__ import annotations
 
@@ -27,14 +28,15 @@ if TYPE_CHECKING:
     from forecaster.config import Spec
 
 DRAIN_SECONDS = 10.0  # from SIGTERM to the end, at most
-NOTICE_SECONDS = 3.0  # of them: whoever balances the load sees that this one is not ready, and asks others
+NOTICE_SECONDS = 3.0  # part of them, for load balancers to notice that this server is not ready
 
 
 class DrainingServer(uvicorn.Server):
-    """At SIGTERM it says that it is not ready, answers on for a moment, then takes nothing new and ends when all is
-    answered. A second signal, and Ctrl-C, end it at once.
+    """Server that drains at SIGTERM: it reports not ready, keeps answering for a moment, then
+    accepts nothing new and ends when all is answered. A second signal, or Ctrl-C, ends it at once.
 
-    From SIGTERM on an answer is the last of its connection, so that whoever keeps one open asks another server.
+    From SIGTERM on, each answer closes its connection, so that clients with persistent connections
+    move to another server.
     """
 
     def __init__(self, config: uvicorn.Config, models: ModelStore) -> None:
@@ -47,14 +49,14 @@ class DrainingServer(uvicorn.Server):
             super().handle_exit(sig, frame)
             return
         self._models.draining = True
-        # A signal comes between two bytecodes of the loop, which has to be woken.
+        # A signal arrives between two bytecodes of the loop, which must be woken.
         asyncio.get_running_loop().call_soon_threadsafe(self._drain, frame)
 
     def _drain(self, frame: FrameType | None) -> None:
         for headers in (
             self.server_state.default_headers,
             self.config.encoded_headers,
-        ):  # of this second, of the others
+        ):  # of this second, and of later ones
             headers.append((b"connection", b"close"))
         asyncio.get_running_loop().call_later(NOTICE_SECONDS, super().handle_exit, signal.SIGTERM, frame)
 
@@ -67,10 +69,11 @@ def serve(
     metrics: str | None = None,
     limits: BatchLimits | None = None,
 ) -> None:
-    """Serve the champion of a pipeline until interrupted; port 0 takes a free one. `metrics` is HOST:PORT of a
-    listener for Prometheus alone; /metrics answers those who may ask anything.
+    """Serve the champion of a pipeline until interrupted; port 0 takes a free one.
 
-    Raises SpecError when an address cannot be had, or others could come in and nothing says how they sign in.
+    `metrics` is HOST:PORT of a listener for Prometheus only; /metrics answers every authorized
+    client. Raises SpecError if the address is unavailable, or if others could reach it but no
+    sign-in is declared.
     """
     with open_listener(spec.page.access, host, port) as listener:
         service = create_service(spec, limits or BatchLimits(workers=available_cores()))
@@ -81,7 +84,7 @@ def serve(
 
 
 def create_service(spec: Spec, limits: BatchLimits) -> InferenceService:
-    """Application for a pipeline. Raises SpecError when a declared secret is not there."""
+    """Return the service of a pipeline. Raises SpecError if a declared secret is missing."""
 
     def now() -> datetime:
         return datetime.now(UTC)
@@ -97,7 +100,7 @@ def create_service(spec: Spec, limits: BatchLimits) -> InferenceService:
         try:
             promotion = store.reader().champion(spec.name)
         except NoLedger:
-            return None  # the first night makes it
+            return None  # the first run creates the ledger
         return None if promotion is None else promotion.bundle_digest
 
     def folder_of(name: str) -> Path:

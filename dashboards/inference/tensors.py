@@ -1,11 +1,12 @@
-"""Tensors on the wire: the Open Inference Protocol's JSON and its binary tensor extension, read and written.
+"""Tensors on the wire: reads and writes the Open Inference Protocol's JSON and its binary tensor
+extension.
 
     github.com/kserve/open-inference-protocol, specification/protocol/inference_rest.md
     github.com/triton-inference-server/server, docs/protocol/extension_binary_data.md
 
-A body is a JSON object; where `Inference-Header-Content-Length` says that it ends earlier than the body, what follows
-are the raw little-endian values of the inputs that name a `binary_data_size`, one after the other. Reading numbers of
-JSON takes longer than the graph does, so machines are to send the raw ones.
+A body is a JSON object. If `Inference-Header-Content-Length` ends it before the body does, the rest
+are the raw little-endian values of the inputs that name a `binary_data_size`, one after the other.
+Parsing JSON numbers takes longer than running the graph, so machines should send raw values.
 """
 
 from __future__ import annotations
@@ -25,37 +26,37 @@ HEADER_LENGTH = "Inference-Header-Content-Length"
 JSON, BINARY = "application/json", "application/octet-stream"
 OUTPUT = "quantiles"
 DATATYPES: Mapping[str, np.dtype[Any]] = {"FP32": np.dtype("<f4"), "INT32": np.dtype("<i4")}
-LARGEST_JSON = 16 << 20  # bytes; the numbers that are read of it take ten times as many
-MOST_LISTS = 1 << 20  # each of which takes more than the three bytes that say that it is empty
+LARGEST_JSON = 16 << 20  # bytes; the numbers read from it take ten times as much
+MOST_LISTS = 1 << 20  # even an empty list takes more memory than its three bytes of JSON
 MOST_INPUTS = 16
 MOST_DIMENSIONS = 8
-ELSEWHERE = ("classification", "shared_memory_region")  # parameters of an output that ask for what is not given
+ELSEWHERE = ("classification", "shared_memory_region")  # parameters of an output that request unsupported extensions
 Value = TypeVar("Value")
-_LONGEST = 80  # characters of what a message repeats
+_LONGEST = 80  # characters of input repeated in a message
 _NUMBERS: Mapping[str, set[type]] = {
     "f": {int, float, type(None)},
     "i": {int},
-}  # JSON's, by the kind of an array; what is not known is null
+}  # JSON types by array kind; null is an unknown value
 
 
 class Malformed(Exception):
-    """A request that cannot be read; the sentence says what was found and what was wanted."""
+    """A request that cannot be read; the message states the found and the expected value."""
 
 
 @dataclass(frozen=True)
 class InferRequest:
-    """An inference request: its arrays by name, and whether each answer is to be raw."""
+    """An inference request: its arrays by name, and the format of each output."""
 
     arrays: Mapping[str, NDArray[Any]]
     rows: int
     request_id: str | None
-    outputs: tuple[bool, ...]  # of each output that is asked for (always the same one), whether it is to be raw
+    outputs: tuple[bool, ...]  # for each requested output (always the same tensor), True if raw
 
 
 def read(body: bytes, header_length: str | None, datatypes: Mapping[str, str]) -> InferRequest:
-    """The request of a body; `datatypes` names the inputs that the model knows. Raises Malformed.
+    """Parse the request in a body; `datatypes` names the model's inputs. Raises Malformed.
 
-    Whether the arrays fit the model is for others to say (`input_checks`); here each has the size that it claims.
+    Each array has its claimed size; `input_checks` checks that the arrays fit the model.
     """
     size = _header_size(body, header_length)
     content = _content(body, size)
@@ -79,7 +80,7 @@ def read(body: bytes, header_length: str | None, datatypes: Mapping[str, str]) -
 
 
 def write(quantiles: NDArray[Any], request: InferRequest, model: str, version: str) -> tuple[bytes, dict[str, str]]:
-    """Body and headers of an answer with these quantiles (rows, days, levels)."""
+    """Return body and headers of an answer with these quantiles (rows, days, levels)."""
     head: dict[str, Any] = {"model_name": model, "model_version": version}
     if request.request_id is not None:
         head["id"] = request.request_id
@@ -98,7 +99,7 @@ def write(quantiles: NDArray[Any], request: InferRequest, model: str, version: s
 
 
 def _content(body: bytes, size: int) -> dict[str, Any]:
-    """The JSON object in the first bytes of a body."""
+    """Return the JSON object in the first `size` bytes of a body."""
     if size > LARGEST_JSON:
         raise Malformed(f"found {size:,} bytes of JSON, wanted {LARGEST_JSON:,} at most; send raw numbers")
     if body.count(b"[", 0, size) + body.count(b"{", 0, size) > MOST_LISTS:
@@ -123,7 +124,7 @@ def _header_size(body: bytes, header_length: str | None) -> int:
 
 
 def _head_of(tensor: object, datatypes: Mapping[str, str]) -> tuple[str, tuple[int, ...], np.dtype[Any]]:
-    """Name, shape and type of an input."""
+    """Return name, shape and type of an input."""
     if not isinstance(tensor, dict):
         raise Malformed("inputs: found something else, wanted objects with name, shape, datatype and data")
     name, shape, datatype = tensor.get("name"), tensor.get("shape"), tensor.get("datatype")
@@ -148,12 +149,12 @@ def _raw(body: bytes, place: int, size: int, name: str, shape: tuple[int, ...], 
         raise Malformed(f"input '{name}' says {size} bytes, wanted {wanted} for the shape {list(shape)}")
     if size > len(body) - place:
         raise Malformed(f"input '{name}' says {size} bytes, found {max(len(body) - place, 0)}")
-    # An address that is no multiple of four would be read wrongly by some machines.
+    # Some machines would misread an address that is not a multiple of four.
     return np.require(np.frombuffer(body, dtype, math.prod(shape), place), requirements="A").reshape(shape)
 
 
 def _numbers(data: object, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """The numbers of a JSON array, flat or nested; null is what is not known."""
+    """Return the numbers of a JSON array, flat or nested; null is an unknown value."""
     if not isinstance(data, list):
         raise Malformed(f"input '{name}' has no data, wanted a list of numbers, or binary_data_size in its parameters")
     whole = dtype.kind == "i"
@@ -166,12 +167,12 @@ def _numbers(data: object, name: str, shape: tuple[int, ...], dtype: np.dtype[An
         raise Malformed(f"input '{name}': the data are nested as {list(values.shape)}, wanted {list(shape)}, or flat")
     if whole and not _have_32_bits(values):
         raise Malformed(f"input '{name}': found a number of more than 32 bits")
-    with np.errstate(over="ignore"):  # what is too large becomes infinite, which the checks name
+    with np.errstate(over="ignore"):  # overflow becomes infinite, which the checks report
         return values.astype(dtype).reshape(shape)
 
 
 def _array(data: list[Any], name: str, *, whole: bool) -> NDArray[Any]:
-    """The numbers with 64 bits; nothing for lists of several lengths."""
+    """Return the numbers with 64 bits; empty for ragged lists."""
     try:
         return np.asarray(data, np.int64 if whole else np.float64)
     except OverflowError:
@@ -185,12 +186,12 @@ def _have_32_bits(values: NDArray[Any]) -> bool:
 
 
 def _without_ones(shape: Sequence[int]) -> list[int]:
-    """The dimensions that give numbers an order."""
+    """Return the dimensions above 1, which alone determine the order of the numbers."""
     return [size for size in shape if size > 1]
 
 
 def _types(data: list[Any]) -> set[type]:
-    """The types of what JSON lists hold, however nested; the runtime would read `true` as 1."""
+    """Return the types in JSON lists at any depth; numpy would read `true` as 1."""
     types: set[type] = set(map(type, data))
     if list in types:
         types.remove(list)
@@ -230,7 +231,7 @@ def _outputs(content: Mapping[str, Any]) -> tuple[bool, ...]:
 
 
 def _parameter(holder: Mapping[str, Any], name: str, kind: type[Value]) -> Value | None:
-    """A parameter of a request or tensor."""
+    """Return a parameter of a request or tensor, of the given type. Raises Malformed."""
     parameters = holder.get("parameters")
     if parameters is None:
         return None
@@ -245,5 +246,5 @@ def _parameter(holder: Mapping[str, Any], name: str, kind: type[Value]) -> Value
 
 
 def columns(datatypes: Mapping[str, str], shapes: Mapping[str, tuple[int, ...]]) -> Sequence[Mapping[str, Any]]:
-    """Metadata of a model's tensors; -1 is any number of rows."""
+    """Return metadata of a model's tensors; -1 is any number of rows."""
     return [{"name": name, "datatype": datatypes[name], "shape": [-1, *shape[1:]]} for name, shape in shapes.items()]

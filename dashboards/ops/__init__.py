@@ -1,1 +1,1 @@
-"""The web page for the depots. It reads the ledger and nothing else."""
+"""Web page for the depots; reads only the ledger."""

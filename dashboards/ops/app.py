@@ -1,5 +1,5 @@
 """ASGI application factory of a pipeline's page: answers from the ledger's current publication and
-last nights."""
+latest runs."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ STATIC = {
     "board_script": "board.js",
     "manifest": "manifest.webmanifest",
 }
-WORKBOOKS, LARGEST_WORKBOOK = ("/week-file", "/shifts/file"), 8 << 20  # bytes of a workbook that is sent back
-THREADS = 8  # that answer at once; each has memory of its own
+WORKBOOKS, LARGEST_WORKBOOK = ("/week-file", "/shifts/file"), 8 << 20  # bytes of an uploaded workbook
+THREADS = 8  # that answer at once; each has its own memory
 
 
 def now() -> datetime:
@@ -73,12 +73,12 @@ def create_app(
     spec: Spec | None = None,
     metrics: PageMetrics | None = None,
 ) -> FastAPI:
-    """The page as an ASGI application. It starts without a ledger too, and answers 503 until there
-    is one.
+    """Return the page as an ASGI application. It starts without a ledger too, and answers 503 until
+    there is one.
 
-    Without a declared access it serves its own machine alone. With a pipeline file planners can ask
-    what-if and override days; without one the page is for reading. `metrics` counts its answers.
-    Raises SpecError when a declared secret is not there.
+    Without a declared access it serves only its own machine. With a pipeline file, planners can ask
+    what-if and override days; without one the page is read-only. `metrics` counts its answers.
+    Raises SpecError if a declared secret is missing.
     """
     access = access or Access()
     store = PublicationStore(ledger_url, pipeline, clock, build(), spec=spec)
@@ -93,9 +93,11 @@ def page_app(
     outside: ASGIApp | None = None,
     metrics: PageMetrics | None = None,
 ) -> FastAPI:
-    """The page of one pipeline. Where it is one of several (`context.prefix`), its addresses come
-    without the prefix, people sign in elsewhere, and who may see nothing of it is answered by
-    `outside`."""
+    """Return the page of one pipeline.
+
+    For one of several pipelines (`context.prefix`), paths arrive without the prefix, people sign in
+    elsewhere, and `outside` answers readers who may see nothing of it.
+    """
     store, oidc, plans = context.store, context.access.sign_in == "oidc", spec is not None
     has_file = spec is not None and spec.file is not None
     page = templates(prefix=context.prefix, signs_out=oidc, plans_days=plans, settings=has_file)
@@ -105,7 +107,7 @@ def page_app(
     app = bare_app(context, refuse, language, partial(_serving, store), cached=store, outside=outside, bodies=bodies)
     if oidc and not context.prefix:
         app.add_middleware(SignedSessions, **session_options(context))
-        # a second of imports that other pages do without
+        # saves other pages a second of imports
         from dashboards.ops.access import oidc as signing_in
 
         app.include_router(signing_in.router(context, page))
@@ -132,7 +134,7 @@ def page_app(
 def _deciding(
     spec: Spec, store: PublicationStore, context: AccessContext, page: RenderPage, refuse: errors.Refuse
 ) -> Iterator[APIRouter]:
-    """The routes of those who decide something, which load what forecasts."""
+    """Yield the routes for decisions, whose modules import the forecasting code."""
     from dashboards.ops.routes import planning, settings
     from dashboards.ops.routes.planners import acceptance, week_file
 
@@ -158,12 +160,12 @@ def bare_app(
     outside: ASGIApp | None = None,
     bodies: Mapping[str, Any] = MappingProxyType({}),
 ) -> FastAPI:
-    """An application without routes; what stands before them lets people in, and finds their
+    """Return an application without routes; its middleware controls access and finds the reader's
     language. `bodies` are options of `BodyLimits`."""
     app = FastAPI(
         title="Depot forecasts",
         version=__version__,
-        docs_url=None,  # those pages load their scripts from elsewhere
+        docs_url=None,  # FastAPI's documentation pages load their scripts from other hosts
         redoc_url=None,
         openapi_url=f"{api.PREFIX}/openapi.json",
         servers=[{"url": context.prefix}] if context.prefix else None,
@@ -181,15 +183,15 @@ def bare_app(
 
 
 def _largest(path: str) -> int:
-    """Bytes that a body to this path may have."""
+    """Return the largest body of this path, in bytes."""
     if path.startswith(WORKBOOKS):
         return LARGEST_WORKBOOK
     return LARGEST_FORM if path.startswith("/settings") else LARGEST_BODY
 
 
 def wrap(app: FastAPI, metrics: PageMetrics | None, pipeline: str) -> None:
-    """Add the outermost middleware, which compresses, adds headers and counts, and the static
-    files."""
+    """Add the outermost middleware, which compresses, adds headers and counts answers, and the
+    static files."""
     app.add_middleware(GZipMiddleware, minimum_size=800)
     app.add_middleware(SecurityHeaders)
     if metrics is not None:
@@ -198,7 +200,7 @@ def wrap(app: FastAPI, metrics: PageMetrics | None, pipeline: str) -> None:
 
 
 def session_options(context: AccessContext) -> dict[str, Any]:
-    """Of the cookie that holds the session of whoever has signed in at a provider."""
+    """Options of the session cookie for people who sign in at a provider."""
     return {
         "keys": context.keys,
         "session_cookie": context.cookie("session"),
@@ -209,18 +211,17 @@ def session_options(context: AccessContext) -> dict[str, Any]:
 
 @asynccontextmanager
 async def _serving(store: PublicationStore, _: FastAPI) -> AsyncIterator[None]:
-    """Few threads, and a ledger that is closed at the end."""
+    """Limit the threads, and close the ledger at the end."""
     to_thread.current_default_thread_limiter().total_tokens = THREADS
     yield
     store.close()
 
 
 class _CompiledOnce(BytecodeCache):
-    """The templates' code, which is the same for all pages of this process: a portal has
-    hundreds."""
+    """Compiled templates, shared by all pages of this process: a portal has hundreds of pages."""
 
     def __init__(self) -> None:
-        # by the template's key, and the checksum of its source
+        # by the template's key and the checksum of its source
         self._code: dict[tuple[str, str], CodeType] = {}
 
     def load_bytecode(self, bucket: Bucket) -> None:
@@ -237,10 +238,12 @@ _COMPILED = _CompiledOnce()
 def templates(
     *, prefix: str, signs_out: bool, plans_days: bool, portal: bool = False, settings: bool = False
 ) -> RenderPage:
-    """Fills in a template; `prefix` stands before the addresses of the pipeline's pages,
-    `signs_out` says whether people sign in here, and can sign out, `plans_days` whether there are
-    pages for planners, `portal` whether these are the pages of all pipelines together, `settings`
-    whether admins have a page for them."""
+    """Return a function that renders a template.
+
+    `prefix` precedes the addresses of the pipeline's pages; `signs_out` is true if people sign in
+    here and can sign out; `plans_days`, if there are pages for planners; `portal`, for the pages of
+    all pipelines together; `settings`, if admins have a settings page.
+    """
     environment = Environment(
         loader=FileSystemLoader(HERE / "templates"),
         bytecode_cache=_COMPILED,
@@ -265,15 +268,15 @@ def templates(
         try:
             return environment.concat(template.root_render_func(context)).encode()
         finally:
-            # A template's macros and its context refer to one another, and Python looks for such
-            # cycles seldom (`listening.quick`): all that the page was made of would stay.
+            # A template's macros and its context refer to one another, and Python rarely collects
+            # such cycles (`listening.quick`): all values of the page would stay in memory.
             context.parent.clear()
 
     return page
 
 
 def _with_markup(function: Callable[..., str]) -> Callable[..., Markup]:
-    """A sentence of the catalogue as HTML, which may have tags of its own; what is filled in is
+    """Return translated sentences as HTML, which may contain tags; the values filled in are
     escaped."""
 
     def sentence(*message: Any, **values: Any) -> Markup:
@@ -294,7 +297,6 @@ def _links(context: AccessContext) -> APIRouter:
 
 @lru_cache
 def build() -> str:
-    """Names what the pages are made with, so that a browser forgets those made with something
-    else."""
+    """Digest of the source files of the pages, so that a browser discards pages of another version."""
     files = sorted(path for path in HERE.rglob("*") if path.suffix in {".html", ".css", ".svg", ".js", ".py"})
     return sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]

@@ -1,5 +1,4 @@
-"""Server of the page: listens on one address for one pipeline, or for several with a front page of
-all."""
+"""Server of the page: listens on one address for one pipeline, or for several with a front page."""
 
 from __future__ import annotations
 
@@ -28,12 +27,12 @@ if TYPE_CHECKING:
 
 def serve(*specs: Spec, host: str = "127.0.0.1", port: int = 8000, metrics: str | None = None) -> None:
     """Serve the page of a pipeline, or of several with a front page, until interrupted; port 0
-    takes a free one. One that says `page.together` has the front page, too: its links lead there.
-    `metrics` is HOST:PORT of a listener of its own, where Prometheus is answered: behind the page's
-    sign-in it would be a stranger.
+    takes a free one.
 
-    Raises SpecError when an address cannot be had, others could come in and nothing says how they
-    sign in, or the pipelines cannot be served together.
+    A single pipeline with `page.together` has the front page, too, since its links lead there.
+    `metrics` is HOST:PORT of a separate listener for Prometheus, which the page itself would reject
+    as unauthenticated. Raises SpecError if an address is unavailable, if others could reach the
+    page but no sign-in is declared, or if the pipelines cannot be served together.
     """
     with open_listener(specs[0].page.access, host, port) as listener:
         logs = _answer_logs(specs, port) if metrics is not None else {}
@@ -50,8 +49,8 @@ def serve(*specs: Spec, host: str = "127.0.0.1", port: int = 8000, metrics: str 
 
 @contextmanager
 def _killed_at_the_end() -> Iterator[None]:
-    """SIGTERM ends the process when all within has ended: uvicorn raises it once more, before what
-    is around it could write anything down."""
+    """End the process on SIGTERM only after everything within has ended: uvicorn raises the signal
+    again, before the surrounding code could write anything."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -72,7 +71,7 @@ def _killed_at_the_end() -> Iterator[None]:
 
 
 def misled(specs: Sequence[Spec]) -> str:
-    """Sentence about pipelines whose digest links lead past their pages; empty where none does."""
+    """Sentence about pipelines whose digests link to nonexistent pages; empty if none does."""
     if len(specs) == 1:
         return ""
     names = [spec.name for spec in specs if spec.notify.digest and spec.page_url == spec.page.access.url]
@@ -94,14 +93,13 @@ def _app(specs: Sequence[Spec], metrics: PageMetrics | None) -> ASGIApp:
 
 
 def _answer_logs(specs: Sequence[Spec], port: int) -> Mapping[str, AnswerLog]:
-    """By pipeline, where this process writes how it answers: a file of its own for each machine and
-    port."""
+    """Return each pipeline's log of this process's answers: one file per machine and port."""
     name = f"{socket.gethostname()}-{port}.json"
     return {spec.name: AnswerLog(spec.paths.page_answers / name) for spec in specs}
 
 
 def _collectors(address: str, specs: Sequence[Spec]) -> CollectorRegistry:
-    """Prometheus collectors of these pipelines. Raises SpecError for an address that is none,
+    """Return Prometheus collectors of these pipelines. Raises SpecError for an invalid address, and
     MissingExtra."""
     from forecaster.monitoring import exposition, listener
 
@@ -110,6 +108,6 @@ def _collectors(address: str, specs: Sequence[Spec]) -> CollectorRegistry:
 
 
 def _page_metrics(collectors: CollectorRegistry, logs: Mapping[str, AnswerLog]) -> PageMetrics:
-    from dashboards.ops.http.request_metrics import PageMetrics  # of an extra that others spare
+    from dashboards.ops.http.request_metrics import PageMetrics  # belongs to an extra that others do not need
 
     return PageMetrics(collectors, logs)

@@ -1,1 +1,2 @@
-"""Guide in the browser (`forecaster start`): from a file to forecasts, in five steps of plain forms."""
+"""Guide in the browser (`forecaster start`): from a file to forecasts, in five steps of plain
+forms."""

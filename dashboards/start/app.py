@@ -1,4 +1,5 @@
-"""ASGI application of the guide: its steps under /start, and the page of the pipeline as soon as there is one."""
+"""ASGI application of the guide: its steps under /start, and the page of the pipeline once
+something is published."""
 
 from __future__ import annotations
 
@@ -32,12 +33,12 @@ from forecaster.errors import ForecasterError, LedgerError, SpecError
 from forecaster.ledger.store import Ledger
 
 UPLOAD_SECONDS = 1800.0
-_FORM = 65_536  # bytes of an upload that are no file
+_FORM = 65_536  # bytes of an upload besides its files
 
 
 class Guide:
-    """The guide of a project's folder, and the page of its pipeline next to it. Both are made anew when the pipeline
-    file has changed, which may declare how people sign in."""
+    """The guide of a project's folder, and the page of its pipeline. Both are rebuilt when the
+    pipeline file changes, as it may declare another sign-in."""
 
     def __init__(self, path: Path, *, clock: Callable[[], datetime] = now) -> None:
         self.folder, self.night, self._clock = ProjectFolder(path), FirstNight(), clock
@@ -55,7 +56,7 @@ class Guide:
 
     @property
     def access(self) -> Access:
-        """Access as the pipeline file declares it. Raises SpecError where the file is wrong."""
+        """Access as declared in the pipeline file. Raises SpecError if the file is invalid."""
         spec = self.folder.spec
         return spec.page.access if spec else Access()
 
@@ -68,8 +69,11 @@ class Guide:
             return self._steps, self._page
 
     def _renew(self, changed: int) -> None:
-        """Make both anew by a changed file, and the page as soon as something is published. Of a wrong file, which the
-        steps tell, nothing is taken up. Raises SpecError where the first one is wrong."""
+        """Rebuild both after a change of the file, and the page once something is published.
+
+        An invalid file is ignored here; the steps report it. Raises SpecError if the first file is
+        invalid.
+        """
         try:
             spec = self.folder.spec
         except SpecError:
@@ -132,5 +136,5 @@ def _is_published(spec: Spec) -> bool:
     try:
         with Ledger.open_reader(spec.ledger_url) as ledger:
             return ledger.current(spec.name) is not None
-    except LedgerError:  # of which the steps tell
+    except LedgerError:  # reported by the steps
         return False

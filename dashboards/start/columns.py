@@ -1,5 +1,5 @@
-"""Columns of an uploaded file as they were understood, and the choices that change them: the options of `init --from`,
-as fields of a form."""
+"""Columns of an uploaded file as interpreted, and the choices that override it: the options of
+`init --from`, as fields of a form."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ _ROLES = {
 
 @dataclass(frozen=True)
 class Choices:
-    """What somebody chose, named as the options of `init`; empty where the table's own evidence decides."""
+    """The user's choices, named like the options of `init`; an empty choice leaves the decision to
+    the table's content."""
 
     files: tuple[str, ...] = ()
     country: str = ""
@@ -57,8 +58,8 @@ class Choices:
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[str, str]]) -> Self:
-        """Choices of a query or a form: fields of these names, roles as `column.NAME`, and answers to questions as
-        `answer.PART`. Raises SpecError for an answer that is none."""
+        """Read the choices from a query or a form: fields of these names, roles as `column.NAME`,
+        and answers to questions as `answer.PART`. Raises SpecError for an invalid answer."""
         lists: dict[str, list[str]] = {name: [] for name in ("files", "day", "count", "where", "unused")}
         words: dict[str, Any] = {}
         answers: list[tuple[str, str]] = []
@@ -91,7 +92,7 @@ class Choices:
 
     @property
     def table_answers(self) -> TableAnswers:
-        """The choices as answers of the command line. Raises SpecError for one that is none."""
+        """The choices as answers of the command line. Raises SpecError for an invalid one."""
         conditions = TableAnswers.of(self.rows or None, None, None, None, self.where)
         return replace(conditions, site=self.site or None, day=self.day or None, count=self.count or None)
 
@@ -102,8 +103,8 @@ class Choices:
 
     @property
     def staffing(self) -> dict[str, float]:
-        """The section `staffing`; empty where nothing is chosen. Raises SpecError for what is no number, and where one
-        of three is missing."""
+        """The section `staffing`; empty if nothing is chosen. Raises SpecError for an invalid
+        number, or if one of the three is missing."""
         given = {name: getattr(self, name).replace(",", ".") for name in _COSTS if getattr(self, name)}
         try:
             numbers = {name: float(text) for name, text in given.items()}
@@ -116,7 +117,7 @@ class Choices:
 
 @dataclass(frozen=True)
 class ColumnLine:
-    """A column with its first values, its role as it was understood and why, and the role that somebody chose."""
+    """A column with its first values, its detected role and the reason, and the chosen role."""
 
     name: str
     values: str
@@ -127,12 +128,13 @@ class ColumnLine:
 
 @dataclass(frozen=True)
 class ColumnsPage:
-    """Content of the step: columns, what follows from them, open questions; `fault` says why nothing follows."""
+    """Content of the step: columns, the resulting pipeline file, open questions; `fault` states why
+    there is none."""
 
     choices: Choices
     columns: tuple[ColumnLine, ...]
     more_columns: int
-    reading: tuple[str, ...] = ()  # the table read back, with its first days
+    reading: tuple[str, ...] = ()  # the table as interpreted, with its first days
     notes: tuple[str, ...] = ()
     conditions: tuple[str, ...] = ()
     questions: tuple[Question, ...] = ()
@@ -145,7 +147,7 @@ class ColumnsPage:
 
 
 def page(folder: ProjectFolder, choices: Choices, now: datetime) -> ColumnsPage:
-    """The page of these choices. Raises SpecError where a file is none that can be read."""
+    """Return the page for these choices. Raises SpecError if a file cannot be read."""
     whole = _read(folder, choices)
     try:
         understanding, content = understand(folder, choices, now)
@@ -170,8 +172,8 @@ def page(folder: ProjectFolder, choices: Choices, now: datetime) -> ColumnsPage:
 
 
 def understand(folder: ProjectFolder, choices: Choices, now: datetime) -> tuple[Understanding, Draft]:
-    """What was understood, and the pipeline file to be written: the one of `init --from`, which also starts from the
-    prior. Raises SpecError where no forecast follows from the files."""
+    """Return the interpretation and the draft of the pipeline file: that of `init --from`, which
+    also starts from the prior. Raises SpecError if the files do not allow a forecast."""
     if choices.timezone and not timezones.exists(choices.timezone):
         raise SpecError(f"timezone: found {choices.timezone!r}, wanted a name such as Europe/Berlin")
     read = [table.without(choices.unused) for table in _read(folder, choices)]
@@ -204,7 +206,7 @@ def _table(file: Path, changed: int) -> FileTable:
 
 
 def _roles(understanding: Understanding) -> dict[str, tuple[str, str]]:
-    """Role and reason of each column that has one."""
+    """Return the role of each column that has one, with the reason."""
     readings, of, roles = understanding.readings, understanding.draft, dict[str, tuple[str, str]]()
     for key, value, reason in of.columns:
         for name in value if isinstance(value, list) else [value]:
@@ -235,7 +237,7 @@ def _roles(understanding: Understanding) -> dict[str, tuple[str, str]]:
 def _lines(
     table: FileTable, roles: dict[str, tuple[str, str]], choices: Choices, whole: Iterable[FileTable] = ()
 ) -> tuple[ColumnLine, ...]:
-    """A line for each column, those that play a part first."""
+    """Return a line for each column, those with a role first."""
     chosen = {
         choices.site: "depot",
         **{name: role for role in ("day", "count", "unused") for name in getattr(choices, role)},
@@ -254,7 +256,7 @@ def _samples(values: Any) -> str:
 
 
 def _depots(understanding: Understanding) -> str:
-    """Meaning of a depot, in words."""
+    """Describe the meaning of a depot."""
     readings = understanding.readings
     if readings.layout == "depots":
         return _("each column of counts is a depot")

@@ -1,4 +1,4 @@
-"""Lines to copy that run a project every night: by cron, by systemd, by Prefect and in a container."""
+"""Commands to copy that run a project nightly: with cron, systemd, Prefect or a container."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ systemctl --user enable --now {name}.timer"""
 
 
 def commands(file: Path, spec: Spec) -> list[tuple[str, str, str]]:
-    """Name, meaning and line of each way."""
+    """Return name, meaning and command of each way."""
     folder = file.parent.resolve()
     program = [sys.executable, "-m", "forecaster"]
     run = shlex.join([*program, "run", str(folder / file.name), "--plain", "--due"])

@@ -1,4 +1,4 @@
-"""Folder of a project: uploaded files next to the pipeline file, as sources lie."""
+"""Folder of a project: uploaded files next to the pipeline file, as data sources."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from forecaster.errors import SpecError
 from forecaster.onboarding import DATA_FILES
 from forecaster.onboarding.start import PIPELINE
 
-LARGEST_FILE = 100 << 20  # bytes of an upload; `init --from` takes larger ones from the disk
+LARGEST_FILE = 100 << 20  # bytes of an upload; `init --from` reads larger ones from disk
 MOST_STORED = 2 << 30  # bytes of all data files in the folder
 _LONGEST_NAME = 80
 
 
 @dataclass(frozen=True)
 class ProjectFolder:
-    """The folder, which may not be there yet."""
+    """The folder, which may not exist yet."""
 
     path: Path
 
@@ -36,32 +36,34 @@ class ProjectFolder:
 
     @property
     def spec(self) -> Spec | None:
-        """The pipeline file; None where there is none. Raises SpecError where it is wrong."""
+        """The pipeline file; None if there is none. Raises SpecError if it is invalid."""
         return load(self.pipeline) if self.pipeline.is_file() else None
 
     def require_spec(self) -> Spec:
-        """The pipeline file. Raises HTTPException 404 where there is none, SpecError where it is wrong."""
+        """Return the pipeline file. Raises HTTPException 404 if there is none, SpecError if it is
+        invalid."""
         spec = self.spec
         if spec is None:
             raise HTTPException(404, _("there is no pipeline file yet; the first step makes one of your data"))
         return spec
 
     def files(self) -> list[Path]:
-        """Data files of the folder, the newest first."""
+        """Return the data files of the folder, newest first."""
         files = [file for file in self.path.glob("*") if file.suffix.lower() in DATA_FILES and file.is_file()]
         return sorted(files, key=lambda file: file.stat().st_mtime, reverse=True)
 
     def file(self, name: str) -> Path:
-        """The data file of this name. Raises HTTPException 404 for any other path."""
+        """Return the data file of this name. Raises HTTPException 404 for any other path."""
         for file in self.files():
             if file.name == name:
                 return file
         raise HTTPException(404, _("there is no data file “{name}” in {folder}", name=name[:80], folder=self.path))
 
     async def store(self, name: str, content: UploadFile) -> Path:
-        """Write an upload under its name, with a number where there is another file of it; nothing is replaced.
+        """Store an upload under its name, numbered if the name is taken; nothing is replaced.
 
-        Raises HTTPException 413 for one that is too large, SpecError for one of another kind.
+        Raises HTTPException 413 for a file that is too large, and SpecError for an unsupported
+        type.
         """
         plain = re.sub(r"[^\w.() +-]+", "_", name.replace("\\", "/").rpartition("/")[2]).lstrip(".")
         stem, suffix = Path(plain).stem[:_LONGEST_NAME], Path(plain).suffix
@@ -90,13 +92,13 @@ class ProjectFolder:
         names = chain([f"{stem}{suffix}"], (f"{stem}-{number}{suffix}" for number in count(2)))
         for file in map(self.path.joinpath, names):
             with suppress(FileExistsError):
-                file.open("xb").close()  # nobody else takes the name from now on
+                file.open("xb").close()  # reserves the name
                 return partial.replace(file)
         raise AssertionError("numbers do not end")
 
     def write(self, text: str, now: datetime) -> None:
-        """Write the pipeline file; an earlier one is kept beside it. Raises SpecError where the text is none, and where
-        it cannot be written."""
+        """Write the pipeline file; an earlier one is kept under another name. Raises SpecError for
+        an invalid text, or if it cannot be written."""
         beside = self.path / f".{PIPELINE}"
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -115,7 +117,7 @@ class ProjectFolder:
 
 
 def too_large(size: int | None = None) -> str:
-    """Sentence about an upload of so many bytes that is too large."""
+    """Sentence about an upload that exceeds the limit; `size` is in bytes."""
     return _(
         "found a file of more than {n} bytes, wanted at most {limit} MB; put a larger file into the folder yourself, "
         "and choose it on this page",

@@ -1,4 +1,4 @@
-"""First night of a project: a run in a process of its own, and how far it has come by its log and by the ledger."""
+"""First run of a project: a separate process, whose progress is read from its log and the ledger."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from forecaster.operations.commands import NightProcess
 from forecaster.publishing import caveats
 from forecaster.staffing import value_account
 
-PAST = 14  # nights before the first one that are published too, which show accuracy and value
+PAST = 14  # past days that are published as well, to show accuracy and value
 _WEEKS = 26
 _WAYS = {
     **COMPARED,
@@ -37,13 +37,13 @@ _WAYS = {
     "prior": TIERS["prior"],
     "seasonal_window_average": N_("mean of the last same weekdays"),
 }
-_EXPECTED = ("ingest", "panel", "preview", "train", "backtest", "export", "predict")  # stages that come, as a rule
-_TAIL = 6  # lines of a log that say why a run ended
+_EXPECTED = ("ingest", "panel", "preview", "train", "backtest", "export", "predict")  # usual stages of a run
+_TAIL = 6  # lines of a log that explain a failed run
 
 
 @dataclass(frozen=True)
 class StageState:
-    """A stage of a night: `state` is "done", "now" or "next"; `message` is the last that its run said."""
+    """A stage of a run: `state` is "done", "now" or "next"; `message` is its latest message."""
 
     name: str
     meaning: str
@@ -53,15 +53,16 @@ class StageState:
 
 @dataclass(frozen=True)
 class NightState:
-    """How far the first night is: whether it runs, its stages, what is published, and what is known of its worth.
+    """Progress of the first run: running or not, its stages, the publication, and its known value.
 
-    `accuracy` and `value` are pairs of a name and an amount; `fault` says why a run ended without forecasts.
+    `accuracy` and `value` are pairs of a name and an amount; `fault` explains why a run ended
+    without forecasts.
     """
 
     runs: bool
     stages: tuple[StageState, ...] = ()
     tier: str = ""
-    cutoff: date | None = None  # last day that the published forecast knows
+    cutoff: date | None = None  # cutoff of the published forecast
     fault: str = ""
     objections: str = ""  # to the model
     days: int = 0  # held out
@@ -70,28 +71,29 @@ class NightState:
 
 
 def as_of(spec: Spec, cutoff: date, now: datetime) -> str | None:
-    """The option `--as-of` of a run: the day after the last reading of an archive, None for a feed."""
+    """Return the option `--as-of` of a run: the day after the last reading of an archive, None for
+    a live feed."""
     local = now.astimezone(spec.zone).date()
     return (cutoff + timedelta(days=1)).isoformat() if caveats.is_archive(cutoff, local) else None
 
 
 def checked(spec: Spec, now: datetime) -> DryRun:
-    """The dry run; of an archive as of the day after it. Raises as `dry_run.check` does."""
+    """Return the dry run; for an archive, as of the day after it. Raises as `dry_run.check` does."""
     outcome = dry_run.check(spec, now=now)
     day = as_of(spec, outcome.profile.cutoff, now) if outcome.profile else None
     return dry_run.check(spec, now=now, as_of=instant(day, spec)) if day else outcome
 
 
 class FirstNight(NightProcess):
-    """The run that the guide started, one at a time. Thread-safe."""
+    """The run started by the guide, one at a time. Thread-safe."""
 
     def start(self, file: Path, spec: Spec, day: str | None) -> None:
-        """Start a run of this pipeline file, unless one is at work."""
+        """Start a run of this pipeline file, unless one is in progress."""
         options = ["--plain", "--past", str(min(PAST, spec.backtest.days)), *(["--as-of", day] if day else [])]
         self.begin(file, _log(spec), *options, environment={LOG: "json"})
 
     def state(self, spec: Spec) -> NightState:
-        """How far the run is, or how the last night went."""
+        """Return the progress of the run, or the result of the last one."""
         lines, runs = _lines(_log(spec)), self.runs
         run, head, account = _ledger(spec)
         failed = self._process is not None and not runs and head is None
@@ -111,7 +113,7 @@ def _log(spec: Spec) -> Path:
 
 
 def _lines(log: Path) -> list[dict[str, Any]]:
-    """Lines of the log: objects of the run, and other lines as their text."""
+    """Return the lines of the log: the run's objects, and other lines as text."""
     try:
         texts = log.read_text("utf-8", "replace").splitlines()
     except OSError:
@@ -127,7 +129,7 @@ def _lines(log: Path) -> list[dict[str, Any]]:
 
 
 def _stages(lines: Sequence[Mapping[str, Any]], runs: bool) -> list[StageState]:
-    """The stages that have begun, and the expected ones after them."""
+    """Return the stages that have begun, and the expected ones after them."""
     order, messages = list[str](), dict[str, str]()
     for line in lines:
         stage = line.get("stage")
@@ -149,7 +151,7 @@ def _stages(lines: Sequence[Mapping[str, Any]], runs: bool) -> list[StageState]:
 
 
 def _ledger(spec: Spec) -> tuple[Run | None, Head | None, tuple[tuple[str, str], ...]]:
-    """The last night, the publication that is up, and what rosters cost."""
+    """Return the last run, the current publication, and the costs of rosters."""
     try:
         with Ledger.open_reader(spec.ledger_url) as ledger:
             runs = ledger.runs(spec.name, limit=1, nights=True)
@@ -167,7 +169,8 @@ def _ledger(spec: Spec) -> tuple[Run | None, Head | None, tuple[tuple[str, str],
 
 
 def _verdict(run: Run | None) -> tuple[str, int, tuple[tuple[str, str], ...]]:
-    """Objections to the model, the number of held-out depot-days, and the error of each method on them."""
+    """Return objections to the model, the number of held-out depot-days, and each method's error on
+    them."""
     if run is None or run.verdict is None:
         return "", 0, ()
     compared: Mapping[str, Mapping[str, float]] = run.verdict["compared"]

@@ -1,4 +1,4 @@
-"""Routes of the guide: a page a step, each of a plain form, for administrators."""
+"""Routes of the guide: one page per step, each a plain form, for administrators."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ STEPS = {
     "forecast": N_("Forecast"),
     "nightly": N_("Every night"),
 }
-DRAWN = 120  # days of the picture
+DRAWN = 120  # days in the picture
 DATABASE = """\
 name: my-fleet
 timezone: Europe/Berlin
@@ -54,13 +54,13 @@ Admin = Annotated[Person, Depends(require("admin"))]
 
 
 def _sender(request: Request) -> Person:
-    """Person of an upload, whose token is a part of the form itself."""
+    """Return the person of an upload; the token is a part of the form itself, checked later."""
     return require("admin").holder(request)
 
 
 @dataclass(frozen=True)
 class GuideSteps:
-    """The steps of the guide as answers to requests, for a project's folder."""
+    """The steps of the guide for a project's folder."""
 
     folder: ProjectFolder
     page: RenderPage
@@ -68,7 +68,7 @@ class GuideSteps:
     clock: Callable[[], datetime]
 
     def router(self) -> APIRouter:
-        """The routes under /start."""
+        """Return the routes under /start."""
         routes = APIRouter(include_in_schema=False, route_class=RoleFirst)
         routes.add_api_route("/start", self.file)
         routes.add_api_route(UPLOAD, self.upload, methods=["POST"])
@@ -84,11 +84,11 @@ class GuideSteps:
         return routes
 
     def file(self, request: Request, admin: Admin) -> Response:
-        """The first step: files, or a database."""
+        """Show the first step: files, or a database."""
         return self._first(request)
 
     async def upload(self, request: Request, sender: Annotated[Person, Depends(_sender)]) -> Response:
-        """Store the files of the form, once its token is checked; large ones wait on disk until then."""
+        """Store the files of the form after checking its token; large ones wait on disk until then."""
         self._audited(request)
         try:
             async with request.form() as form:
@@ -106,7 +106,7 @@ class GuideSteps:
             return self._first(request, too_large(), 413)
 
     def columns(self, request: Request, admin: Admin) -> Response:
-        """The second step: columns as they were understood, and what can be changed."""
+        """Show the second step: columns as interpreted, and the possible changes."""
         try:
             content = columns.page(self.folder, Choices.of(parse_qsl(request.url.query)), self.clock())
         except SpecError as error:
@@ -114,7 +114,7 @@ class GuideSteps:
         return self._shown(request, "columns", 422 if content.fault else 200, content=content)
 
     async def decide(self, request: Request, admin: Admin) -> Response:
-        """Look again with the changed choices, or write the pipeline file that follows from them."""
+        """Show the columns again with the changed choices, or write the resulting pipeline file."""
         self._audited(request)
         fields = await _fields(request)
         choices = Choices.of(fields)
@@ -125,7 +125,8 @@ class GuideSteps:
         return _see("/start/columns", choices.query)
 
     def _following(self, choices: Choices) -> str | None:
-        """The pipeline file that follows; None where a question is open, or something is wrong that the page tells."""
+        """Return the resulting pipeline file; None if a question is open, or for an error that the
+        page reports."""
         try:
             understanding, content = columns.understand(self.folder, choices, self.clock())
         except SpecError:
@@ -133,7 +134,7 @@ class GuideSteps:
         return None if understanding.readings.questions else draft.text(content)
 
     async def write_own(self, request: Request, admin: Admin) -> Response:
-        """Write a pipeline file that somebody wrote, as for a database."""
+        """Write a pipeline file that the user wrote, as for a database."""
         self._audited(request)
         text = dict(await _fields(request)).get("text", "").replace("\r\n", "\n")
         try:
@@ -143,13 +144,13 @@ class GuideSteps:
         return _see("/start/check")
 
     def download(self, admin: Admin) -> Response:
-        """The pipeline file."""
+        """Download the pipeline file."""
         self.folder.require_spec()
         headers = {"Content-Disposition": 'attachment; filename="pipeline.yaml"'}
         return Response(self.folder.pipeline.read_bytes(), media_type="application/yaml", headers=headers)
 
     def check(self, request: Request, admin: Admin) -> Response:
-        """The third step: the dry run, with a picture."""
+        """Show the third step: the dry run, with a picture."""
         spec, now = self.folder.require_spec(), self.clock()
         outcome = nights.checked(spec, now)
         html_report.write_page(outcome, None, now=now)
@@ -164,14 +165,14 @@ class GuideSteps:
         )
 
     def report(self, admin: Admin) -> Response:
-        """The report of the last check, with a picture of each kind of finding."""
+        """Show the report of the last check, with a picture of each kind of finding."""
         file = self.folder.require_spec().paths.check_report
         if not file.is_file():
             raise HTTPException(404, _("there is no report of a check yet"))
         return Response(file.read_bytes(), media_type=HTML, headers=runs.HEADERS)
 
     async def run(self, request: Request, admin: Admin) -> Response:
-        """Start the first night."""
+        """Start the first run."""
         self._audited(request)
         spec, cutoff = self.folder.require_spec(), dict(await _fields(request)).get("cutoff", "")
         try:
@@ -182,11 +183,11 @@ class GuideSteps:
         return _see("/start/forecast")
 
     def forecast(self, request: Request, admin: Admin) -> Response:
-        """The fourth step: how far the first night is, and what is known of its worth."""
+        """Show the fourth step: progress of the first run, and its known value."""
         return self._shown(request, "forecast", night=self.night.state(self.folder.require_spec()))
 
     def nightly(self, request: Request, admin: Admin) -> Response:
-        """The last step: lines that run it every night."""
+        """Show the last step: commands that run it nightly."""
         spec = self.folder.require_spec()
         lines = every_night.commands(self.folder.pipeline, spec)
         source = getattr(spec.demand.source, "path", None)
@@ -203,7 +204,7 @@ class GuideSteps:
         return Response(self.page(f"start/{step or 'file'}.html", **common, **values), status, media_type=HTML)
 
     def _audited(self, request: Request) -> None:
-        """Spare the row of the audit where nobody signs in: there may be no ledger yet."""
+        """Omit the audit row if nobody signs in, since there may be no ledger yet."""
         request.state.audited = access_context(request).access.sign_in == "none"
 
 
@@ -216,7 +217,8 @@ def _see(path: str, query: str = "") -> RedirectResponse:
 
 
 def _picture(outcome: DryRun) -> tuple[LineChart, date, date] | None:
-    """What all depots counted together on the last days, and the first and the last of these."""
+    """Chart the sum of all depots' counts on recent days; returns it with the first and last of
+    these days."""
     if outcome.evidence is None:
         return None
     panel = outcome.evidence.panel

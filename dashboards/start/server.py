@@ -1,4 +1,4 @@
-"""Server of the guide (`forecaster start`): listens on this machine alone unless told otherwise."""
+"""Server of the guide (`forecaster start`): listens on this machine only by default."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from dashboards.start.app import Guide
 
 
 def start(folder: Path, *, host: str = "127.0.0.1", port: int = 8000, runs: bool = False) -> None:
-    """Serve the guide of a project's folder, until interrupted; port 0 takes a free one. With `runs` the first night
-    begins at once. Somebody at a terminal gets a browser, where there is one.
+    """Serve the guide of a project's folder until interrupted; port 0 takes a free one. With `runs`
+    the first run begins at once. At a terminal, a browser is opened if there is one.
 
-    Raises SpecError when the address cannot be had, others could come in and nothing says how they sign in, or the
-    folder's pipeline file is wrong.
+    Raises SpecError if the address is unavailable, if others could reach it but no sign-in is
+    declared, or if the folder's pipeline file is invalid.
     """
     guide = Guide(folder)
     with open_listener(guide.access, host, port) as listener:
@@ -25,5 +25,5 @@ def start(folder: Path, *, host: str = "127.0.0.1", port: int = 8000, runs: bool
             guide.night.start(guide.folder.pipeline, guide.folder.require_spec(), None)
         address = f"{address_of(listener, host)}/{'' if guide.folder.pipeline.is_file() else 'start'}"
         if sys.stdout.isatty():
-            webbrowser.open(address)  # which waits until the server answers
+            webbrowser.open(address)  # the browser waits until the server answers
         run(uvicorn.Server(config(guide)), listener, f"{folder}: open {address}")

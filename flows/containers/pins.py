@@ -1,8 +1,9 @@
-"""The pins of some packages, with their hashes, out of a lock of all: what an image installs.
+"""Extracts the pins of given packages, with their hashes, from a common lock: the packages that an
+image installs.
 
     python3 pins.py requirements.lock serve.txt > serve.lock
 
-It runs while an image is built, on a Python that has nothing else yet.
+It runs during the build of an image, on a Python without other packages.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ _PIN = re.compile(r"(?m)^([a-z0-9][a-z0-9.-]*)(\[[^\]]*\])?==.*\n(?:[ ]+--hash=.
 
 
 def pins_of(lock: str, names: set[str]) -> str:
-    """The lines of those packages, each once, as pip's `--require-hashes` wants them.
+    """Return the lines of these packages, each once, in the format of pip's `--require-hashes`.
 
-    Raises ValueError that names a package which the lock does not pin.
+    Raises ValueError that names packages missing from the lock.
     """
     pins = {match[1]: match[0].replace(match[2] or "", "", 1) for match in _PIN.finditer(lock)}
     if missing := sorted(names - pins.keys()):

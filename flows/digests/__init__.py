@@ -1,2 +1,2 @@
-"""Morning digests through Prefect's notification blocks: who is due for one, sent once, and what
-could not be sent."""
+"""Morning digests through Prefect's notification blocks: due receivers, one delivery each, and
+failures."""

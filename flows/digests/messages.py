@@ -1,5 +1,4 @@
-"""Messages of this morning: each declared digest written out for its receiver, from what is
-published."""
+"""Messages of this morning: each declared digest written for its receiver, from the publication."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ from forecaster.plugins import plugin
 
 @dataclass(frozen=True)
 class Message:
-    """One digest, ready to be sent in the form that a block takes."""
+    """One digest, in the forms that different blocks take."""
 
     subject: str
     text: str
@@ -33,12 +32,12 @@ class Message:
 
 @dataclass(frozen=True)
 class Morning:
-    """The publication, and the digests that are made from it; those that cannot be made are
-    sentences."""
+    """The publication with the digests made from it; for those that cannot be made, `faults` has a
+    sentence."""
 
     edition: Edition
     digests: tuple[tuple[DigestReceiver, Digest], ...]
-    schedule: tuple[Any, ...]  # `ScheduleChange` of days from today on, the oldest first
+    schedule: tuple[Any, ...]  # `ScheduleChange` of days from today, oldest first
     faults: tuple[str, ...]
 
     @property
@@ -47,7 +46,7 @@ class Morning:
 
 
 def morning(spec: Spec, receivers: Sequence[DigestReceiver], now: datetime) -> Morning:
-    """The digests of these receivers as they read now. Raises LedgerError where nothing has been
+    """Return the current digests of these receivers. Raises LedgerError if nothing has been
     published."""
     store = PublicationStore(spec.ledger_url, spec.name, lambda: now, "", spec=spec)
     try:
@@ -73,8 +72,8 @@ def morning(spec: Spec, receivers: Sequence[DigestReceiver], now: datetime) -> M
 
 
 def message(receiver: DigestReceiver, content: Digest, changed: tuple[str, ...]) -> Message:
-    """A digest in all its forms; `changed` says what became another since the receiver's last of
-    the day."""
+    """Return a digest in all its forms; `changed` describes the changes since the receiver's last
+    digest of the day."""
     with in_language(receiver.language):
         return Message(
             wording.subject(content, bool(changed)),
@@ -93,9 +92,12 @@ def key(spec: Spec, receiver: DigestReceiver, now: datetime) -> DigestKey:
 def reason(
     receiver: DigestReceiver, before: DigestRow | None, earlier: DigestRow | None, content: Digest, morning: Morning
 ) -> tuple[str, ...] | None:
-    """Why a receiver gets a digest now: the first of the day, or of this night's numbers, says only
-    what changed of the published schedule since the last, also of an `earlier` day; another one
-    what else changed too. None: he has it, or what is new changes no crew."""
+    """Return the changes to mention if a receiver is due for a digest, else None.
+
+    The first digest of the day, or with tonight's numbers, mentions only changes of the published
+    schedule since the last one, possibly of an `earlier` day; a further one mentions all changes.
+    None: the receiver has it, or no crew changed.
+    """
     last = before or earlier
     with in_language(receiver.language):
         if before is None or (before.old and not content.old):
@@ -108,8 +110,8 @@ def reason(
 def _schedule_changes(
     content: Digest, schedule: Sequence[Any], since: datetime, apart: Collection[str]
 ) -> tuple[str, ...]:
-    """Sentences about changes since an instant of the published days of a digest's depots, `apart`
-    from some days."""
+    """Sentences about changes since an instant to the published days of a digest's depots, except
+    the days `apart`."""
     depots = {depot for crews in content.crews.values() for depot in crews}
     then: dict[str, dict[str, int]] = defaultdict(dict)
     now: dict[str, dict[str, int]] = defaultdict(dict)

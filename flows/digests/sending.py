@@ -1,11 +1,11 @@
-"""Sending of morning digests: side by side, each once a day, within a limit of time; what was not
-sent is told.
+"""Delivery of morning digests: in parallel, once a day each, within a time limit; failures are
+reported.
 
-A digest is sent after the first run of a day that ends, whether it published or not: where it did
-not, the mail says that its numbers are of a night before. It is sent again on the same day only
-where this night's numbers come late, or a refresh changed a crew. What surely failed is tried by
-the next run of the day; what a receiver did not answer in time may have arrived, and is not sent
-again by itself.
+A digest is sent after the first run of a day ends, whether or not it published: if not, the mail
+states that its numbers are from an earlier run. It is sent again on the same day only if tonight's
+numbers arrive late, or a refresh changed a crew. A definite failure is retried by the next run of
+the day; a digest that a receiver did not acknowledge in time may have arrived, and is not resent
+automatically.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from forecaster.ledger.once import digests as rows
 from forecaster.ledger.once.digests import DigestKey, DigestRow
 from forecaster.ledger.store import Ledger
 
-EACH, ALL = 10.0, 60.0  # seconds that a receiver may take, and all together
-AT_ONCE = 8  # blocks that are sent to side by side
+EACH, ALL = 10.0, 60.0  # seconds for each receiver, and for all together
+AT_ONCE = 8  # blocks in parallel
 KINDS = ("night", "refresh")
 _REPLAYED = N_("the publication was made as of a past instant, so no digest is sent")
 
 
 @dataclass(frozen=True)
 class SentDigests:
-    """Number of digests sent, and of receivers who had theirs already, and the errors as
+    """Number of digests sent, number of receivers who already had theirs, and the errors as
     sentences."""
 
     sent: int
@@ -55,8 +55,7 @@ class SentDigests:
 
 @dataclass(frozen=True)
 class _Parcel:
-    """A digest that is due, with the row that it is claimed by and the one that was there
-    before."""
+    """A due digest, with the row that claims it and the previous row."""
 
     block: str
     name: str
@@ -67,8 +66,7 @@ class _Parcel:
 
 
 def send_after(night: Night) -> None:
-    """Send what is due after a run. What cannot be sent is a remark in its outcome, and never more
-    than that."""
+    """Send the due digests after a run. Failures only add a remark to its outcome."""
     spec = night.spec
     is_hurried = night.exit_code in (INTERRUPTED, TERMINATED)
     is_past = datetime.now(UTC) - night.as_of > REPLAY
@@ -76,7 +74,7 @@ def send_after(night: Night) -> None:
         return
     try:
         result = send(spec, spec.notify.digest, datetime.now(UTC))
-    except Exception as error:  # of whatever kind a ledger, a template or Prefect may raise
+    except Exception as error:  # of any kind from a ledger, a template or Prefect
         result = SentDigests(0, 0, (notify.cause(error),))
     else:
         night.progress.say(f"           {result.sentence()}")
@@ -87,8 +85,8 @@ def send_after(night: Night) -> None:
 
 
 def send(spec: Spec, receivers: Sequence[DigestReceiver], now: datetime, *, again: bool = False) -> SentDigests:
-    """Send these receivers what is due; with `again` also to those who have it. Raises LedgerError
-    where nothing has been published."""
+    """Send the digests due for these receivers; with `again` also to those who have it. Raises
+    LedgerError if nothing has been published."""
     morning = messages.morning(spec, receivers, now)
     if morning.edition.front.replayed:
         return SentDigests(0, 0, (sentence(_REPLAYED),))
@@ -113,9 +111,11 @@ def send(spec: Spec, receivers: Sequence[DigestReceiver], now: datetime, *, agai
 
 
 def _deliver_all(ledger: Ledger, parcels: Sequence[_Parcel]) -> list[str | None]:
-    """Empty for each that was sent, else why not; None where another run is just sending it.
+    """Deliver all parcels; returns for each an empty text if sent, else the reason, or None if
+    another run is sending it.
 
-    Those of one block go one after the other, so that it is not flooded; blocks go side by side.
+    Parcels of one block are sent one after the other, so as not to flood it; blocks are served in
+    parallel.
     """
     deadline = time.monotonic() + ALL
     by_block: dict[str, list[_Parcel]] = {}
@@ -141,13 +141,14 @@ def _deliver_group(ledger: Ledger, parcels: Sequence[_Parcel], deadline: float) 
         except TimeLimitExceeded as error:
             hangs = str(error)
             results.append(f"{name} ({parcel.name}): {hangs}; whether it arrived is not known")
-        except Exception as error:  # of whatever kind a service may raise
+        except Exception as error:  # of any kind that a service may raise
             results.append(f"{name} ({parcel.name}): {notify.cause(error)}")
     return results
 
 
 def _deliver(ledger: Ledger, parcel: _Parcel, call: Callable[[], None], seconds: float) -> str | None:
-    """Claim, send, settle: empty when it was sent, None when another run is just sending it."""
+    """Claim, send and settle a parcel; returns an empty text if sent, None if another run is
+    sending it."""
     with ledger.transaction() as connection:
         if not rows.claim(connection, parcel.key, parcel.before, parcel.row):
             return None
@@ -168,13 +169,13 @@ def _deliver(ledger: Ledger, parcel: _Parcel, call: Callable[[], None], seconds:
 
 
 def _read_too_long(error: Exception) -> bool:
-    """True if the service got the request and did not answer, in the words of any HTTP library."""
+    """True if the service received the request but did not answer, in any HTTP library."""
     return type(error).__name__ == "ReadTimeout"
 
 
 def _send_message(block: Any, message: Message) -> None:
-    """In the form that a block takes: a mail has its HTML, a chat the short text, anything else the
-    whole text."""
+    """Send a message in the form that a block takes: HTML for mail, the short text for chat,
+    otherwise the whole text."""
     from prefect.blocks.notifications import SlackWebhook
 
     if isinstance(block, notify.Email):

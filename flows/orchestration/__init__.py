@@ -1,1 +1,1 @@
-"""Flow runs of nights, and the processes and hosts that share their work."""
+"""Flow runs, and the processes and hosts that share their work."""

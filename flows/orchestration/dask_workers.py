@@ -1,10 +1,10 @@
-"""Workers of a Dask cluster, and what comes of a call that they have too little memory for (failure
+"""Workers of a Dask cluster, and the handling of calls that exceed their memory (failure
 detection).
 
-Dask's own setting is to pause a worker at 80 % of its memory: it then neither works nor gives its
-calls away, and where all are paused nothing goes on. The workers of a cluster that a night starts
-are never paused: one that grows on is killed at 95 % of its limit, and its calls are made again by
-others. Those of a cluster that is up already are watched.
+By default Dask pauses a worker at 80 % of its memory: it then neither works nor returns its calls,
+and once all are paused nothing proceeds. Workers of a cluster started by a run are never paused:
+one that grows further is killed at 95 % of its limit, and its calls are repeated by others. Those
+of an existing cluster are monitored.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Any
 
 from forecaster.errors import TimeLimitExceeded, WorkersKilled
 
-LOOK = 15.0  # seconds between two looks at the workers that a call is waited for from
-# seconds for which none of them may be at work: a new one may take minutes to come up
+LOOK = 15.0  # seconds between two checks of the workers
+# seconds without an active worker until giving up: a new one may take minutes to come up
 STILL = 600.0
 NEVER_PAUSED = {"distributed": {"worker": {"memory": {"target": False, "spill": False, "pause": False}}}}
 
 
 def cluster_arguments(workers: int) -> dict[str, Any]:
-    """Arguments of Dask's cluster of this machine; the night itself has as much memory as a
-    worker."""
+    """Return the arguments of Dask's cluster on this machine; the run itself gets as much memory as
+    a worker."""
     import dask.config
     from distributed.system import MEMORY_LIMIT
 
@@ -32,19 +32,20 @@ def cluster_arguments(workers: int) -> dict[str, Any]:
         "threads_per_worker": 1,
         "processes": True,
         "memory_limit": MEMORY_LIMIT // (workers + 1),
-        # Its HTTP server takes any free port: on Dask's own another night's cluster may be.
+        # Its HTTP server takes any free port: Dask's default may be in use by another run's
+        # cluster.
         "scheduler_kwargs": {"dashboard": False, "dashboard_address": "127.0.0.1:0"},
-        # Whole, as workers take each section for all of it; theirs alone, so that those started
+        # Complete, as workers replace each section; only for this cluster, so that workers started
         # later have it as well.
         "config": dask.config.merge(dask.config.config, NEVER_PAUSED),
     }
 
 
 def outcome_of(future: Any, client: Any) -> Any:
-    """Result of a call that Prefect submitted to Dask.
+    """Return the result of a call that Prefect submitted to Dask.
 
-    Raises WorkersKilled where it killed as many workers as Dask allows for, TimeLimitExceeded where
-    no worker has been at work for `STILL` seconds, and whatever the call raised.
+    Raises WorkersKilled if it killed as many workers as Dask allows, TimeLimitExceeded if no worker
+    has been active for `STILL` seconds, and whatever the call raised.
     """
     from distributed.scheduler import KilledWorker
 
@@ -67,7 +68,7 @@ def outcome_of(future: Any, client: Any) -> Any:
 
 
 def _is_done(future: Any) -> bool:
-    future.wait(LOOK)  # which swallows that the time is over
+    future.wait(LOOK)  # swallows its own timeout
     return bool(future.wrapped_future.done())
 
 

@@ -1,5 +1,5 @@
-"""Flow run of a night begun by hand: Prefect runs the night where its API answers at once, and is
-shown it afterwards where its own server comes up meanwhile.
+"""Flow run of a run started by hand: inside Prefect if its API answers at once; otherwise Prefect
+shows it afterwards, if its server comes up meanwhile.
 
 Prefect is optional: without an API that answers, the line runs plainly and the run's outcome has a
 note.
@@ -24,12 +24,12 @@ from forecaster.errors import INTERRUPTED, TERMINATED, ForecasterError
 
 Line = Callable[[Night, Steps], None]
 _DID_NOT_COME_UP = N_("Prefect did not start; the run continued without it: {why}")
-_begun: dict[str, BegunRun] = {}  # of this process, by run id, while Prefect has the flow
+_begun: dict[str, BegunRun] = {}  # of this process, by run ID, during the flow
 
 
 class BegunRun:
-    """A run that this process began before its flow, which takes the run over instead of beginning
-    its own."""
+    """A run that this process began before its flow; the flow takes it over instead of beginning
+    another one."""
 
     def __init__(self, night: Night) -> None:
         self.night = night
@@ -37,8 +37,8 @@ class BegunRun:
         self._on_sigterm = signal.getsignal(signal.SIGTERM)
 
     def take(self, line: Callable[[], None]) -> None:
-        """Run a line inside the flow; an unexpected error is kept, so that the flow still reports
-        the run."""
+        """Run a line inside the flow; keep an unexpected error, so that the flow still reports the
+        run."""
         try:
             with self._own_signals():
                 self.night.run(line)
@@ -47,7 +47,7 @@ class BegunRun:
 
     @contextmanager
     def _own_signals(self) -> Iterator[None]:
-        """The process's handler of SIGTERM instead of Prefect's, so that the run ends in an
+        """Replace Prefect's SIGTERM handler by the process's own, so that the run ends in an
         outcome."""
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -60,13 +60,13 @@ class BegunRun:
 
 
 def begun_here(run_id: str | None) -> BegunRun | None:
-    """The run of this id that this process began; None for a run that Prefect itself begins."""
+    """Return the run of this ID that this process began; None for a run begun by Prefect."""
     return _begun.get(run_id or "")
 
 
 def run(night: Night, flow: str, line: Line) -> None:
-    """Run a line once: as Prefect's flow where its API answers in time, else plainly, shown there
-    afterwards."""
+    """Run a line once: as Prefect's flow if its API answers in time, otherwise plainly, and show it
+    there afterwards."""
     spec = night.spec
     with prefect_server.running(local_stack.address(spec)) as ready:
         prefect = _Prefect(night, flow, ready)
@@ -89,7 +89,7 @@ def run_plainly(night: Night, line: Line) -> None:
 
 
 def needs_prefect(spec: Spec) -> bool:
-    """True where a step uses something of Prefect: its secret blocks, its task runners."""
+    """True if a step uses Prefect: its secret blocks or its task runners."""
     execution = spec.execution
     return any(credentials.secrets_in(json.dumps(spec.model_dump(mode="json")))) or (
         execution.runner != "threads" or execution.workers > 1
@@ -97,7 +97,7 @@ def needs_prefect(spec: Spec) -> bool:
 
 
 class _Prefect:
-    """Prefect's API for one run, and the fault for which it does not show the run."""
+    """Prefect's API for one run, and the reason why it does not show the run."""
 
     def __init__(self, night: Night, flow: str, ready: Callable[[float], str]) -> None:
         self.fault = ""
@@ -106,7 +106,7 @@ class _Prefect:
         self._remark = ""  # on the server's version
 
     def answers(self, within: float) -> bool:
-        """True where the API answers within seconds of the run's begin, and no flow has failed
+        """True if the API answers within these seconds of the run's start, and no flow has failed
         there."""
         if self._has_failed:
             return False
@@ -117,7 +117,7 @@ class _Prefect:
         return not self.fault
 
     def run_flow(self) -> None:
-        """Call the flow, which runs the night's line or, where that has ended, shows it."""
+        """Call the flow, which runs the night's line, or shows it if it has ended."""
         night = self._night
         begun = _begun[night.run_id] = BegunRun(night)
         try:
@@ -125,7 +125,7 @@ class _Prefect:
             function(str(night.file), run_id=night.run_id, return_state=True)
         except KeyboardInterrupt as interrupt:
             night.run(lambda interrupt=interrupt: _raise(interrupt))  # type: ignore[misc]
-        except BaseException as error:  # of any kind that a client may raise, sys.exit of its settings included
+        except BaseException as error:  # of any kind that a client may raise, including sys.exit of its settings
             self._has_failed, self.fault = True, _sentence(error, self._remark)
         finally:
             del _begun[night.run_id]
@@ -134,13 +134,13 @@ class _Prefect:
 
 
 def _run_unseen(night: Night, line: Line, prefect: _Prefect) -> None:
-    """The line, then a note in the outcome where Prefect is not there by then."""
+    """Run the line, and note in the outcome if Prefect is still unavailable."""
     from flows import steps
 
     line(night, steps)
     if not prefect.answers(prefect_server.PATIENCE):
         night.remark(sentence(_DID_NOT_COME_UP, why=prefect.fault))
-        prefect.fault = ""  # said
+        prefect.fault = ""  # already reported
         _note_missed_digests(night)
 
 
@@ -155,7 +155,7 @@ def _raise(error: BaseException) -> None:
 
 
 def _sentence(error: BaseException, remark: str) -> str:
-    """The fault on one line, with the versions of both sides where they differ."""
+    """Return the fault on one line, with the versions of both sides if they differ."""
     text = " ".join(str(error).partition("\n")[0].split())[:200]
     if not isinstance(error, ForecasterError):
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__

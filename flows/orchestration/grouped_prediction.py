@@ -1,4 +1,4 @@
-"""Prediction by groups of depots (fan-out), and what is done whole where groups will not do."""
+"""Prediction by groups of depots (fan-out), with a fallback to a single whole prediction."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Result = TypeVar("Result")
 
 
 def predict(night: Night, fan: Fan) -> Mapping[str, Any] | None:
-    """Publication by groups of depots; None where that is to be done whole, of which the outcome
-    has a note.
+    """Return the publication by groups of depots; None if it must be done whole, which is noted in
+    the outcome.
 
-    Raises NoUsableData when there is nothing to forecast from, LostLease when another run has taken
+    Raises NoUsableData if there is no basis for a forecast, LostLease if another run has taken
     over.
     """
     depots = night.spec.execution.depots_at_a_time
@@ -42,7 +42,7 @@ def predict(night: Night, fan: Fan) -> Mapping[str, Any] | None:
         published = by_smaller_groups(publish, depots, night.remark)
     except (NoUsableData, LostLease):
         raise
-    except Exception as error:  # of whatever kind a worker or its cluster may raise
+    except Exception as error:  # of any kind that a worker or its cluster may raise
         published = of_error(error)
     if isinstance(published, str):
         night.remark(f"depots were forecast all at once, not by groups: {published}")
@@ -51,9 +51,9 @@ def predict(night: Night, fan: Fan) -> Mapping[str, Any] | None:
 
 
 def by_smaller_groups(publish: Callable[[int], Result], depots: int, on_smaller: Callable[[str], None]) -> Result:
-    """Result by groups of so many depots, halved whenever workers are killed.
+    """Return the result for groups of `depots` depots, halved whenever workers are killed.
 
-    Raises WorkersKilled where no group can be smaller.
+    Raises WorkersKilled if the groups cannot be smaller.
     """
     from forecaster.serving import totals
 

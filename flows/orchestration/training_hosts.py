@@ -1,9 +1,9 @@
-"""The other hosts of a training (`training.hosts`), started by the night on workers of a Dask
+"""The other hosts of a training (`training.hosts`), which the run starts on workers of a Dask
 cluster.
 
-A worker lends its machine: `forecaster assist` runs next to it in a process of its own, as JAX ends
-a process whose others are gone. Each host is on another worker, and on another machine as long as
-there are as many.
+A worker only provides its machine: `forecaster assist` runs there as a separate process, as JAX
+ends a process whose peers are gone. Each host is on another worker, and on another machine if there
+are enough.
 """
 
 from __future__ import annotations
@@ -29,19 +29,18 @@ from forecaster.core.processes import parent_watch
 from forecaster.errors import MissingExtra, TrainingError
 from forecaster.plugins import plugin
 
-PATIENCE = 60.0  # seconds in which the cluster has to have as many workers
-LOOK = 0.5  # seconds between two looks at a process
-GRACE = 10.0  # seconds that a process has to end by itself, once the night's own has
+PATIENCE = 60.0  # seconds for the cluster to have enough workers
+LOOK = 0.5  # seconds between two checks of a process
+GRACE = 10.0  # seconds for a process to end by itself, after the run's own host has
 
 
 @contextmanager
 def other_hosts(spec: Spec, file: Path) -> Iterator[Callable[[], None]]:
-    """Context in which the other hosts of a training run; nothing where somebody starts them by
-    hand. `file` is the pipeline file, which all workers see.
+    """Run the other hosts of a training while open; does nothing if they are started by hand.
 
-    Starting them raises TrainingError where the cluster does not come up or has too few workers,
-    MissingExtra where Dask is not installed. A TrainingError of the training itself also says how
-    the others ended.
+    `file` is the pipeline file, visible to all workers. Starting the hosts raises TrainingError if
+    the cluster does not come up or has too few workers, and MissingExtra if Dask is not installed.
+    A TrainingError of the training itself also reports how the others ended.
     """
     hosts = spec.training.hosts
     assert hosts is not None
@@ -54,7 +53,7 @@ def other_hosts(spec: Spec, file: Path) -> Iterator[Callable[[], None]]:
             yield others.start
         except TrainingError as error:
             raise TrainingError("; ".join([of_error(error), *others.end()])) from error
-        except BaseException:  # Ctrl-C among them, which is not kept waiting
+        except BaseException:  # including Ctrl-C, which must not wait
             others.end(patience=0.0)
             raise
         others.end()
@@ -62,19 +61,19 @@ def other_hosts(spec: Spec, file: Path) -> Iterator[Callable[[], None]]:
 
 @dataclass
 class _OtherHosts:
-    """The processes next to the night's own, by the number of their host."""
+    """The processes of the other hosts, by host number."""
 
     hosts: Hosts
     execution: Execution
     file: Path
-    stack: ExitStack  # of the connection, and of a cluster that is started for them
+    stack: ExitStack  # of the connection, and of a cluster started for them
     # of the event that the training is over
     name: str = field(default_factory=lambda: f"training-{uuid4().hex}")
     client: Any = None
     processes: dict[int, Any] = field(default_factory=dict)
 
     def start(self) -> None:
-        """Start one on each of so many workers. Raises TrainingError."""
+        """Start one process on each of the required workers. Raises TrainingError."""
         wanted = self.hosts.count - 1
         try:
             self.client = self.stack.enter_context(_client(self.execution, wanted))
@@ -92,9 +91,8 @@ class _OtherHosts:
             )
 
     def end(self, patience: float = 2 * GRACE) -> list[str]:
-        """Let them end, and say of each that did not end well how it did. A cluster that is gone by
-        now costs nothing: the training has ended, and without the night's own host the others end
-        too."""
+        """Let the processes end, and describe those that failed. A lost cluster is harmless by now:
+        the training has ended, and without the run's own host the others end too."""
         if not self.processes:
             return []
         from distributed import Event
@@ -113,8 +111,8 @@ class _OtherHosts:
 
 
 def assist(file: str, number: int, over: str) -> str:
-    """On a worker: one host of a training, to its end, or until the event `over` is set and some
-    seconds have gone by. What it said last where it did not end well, else nothing."""
+    """Run one host of a training on a worker, to its end, or until some seconds after the event
+    `over`. Returns its last line if it failed, else an empty text."""
     from distributed import Event
 
     command = [sys.executable, "-m", "forecaster", "assist", file, "--number", str(number)]
@@ -136,8 +134,8 @@ def assist(file: str, number: int, over: str) -> str:
 
 
 def on_different_machines(workers: Iterable[str]) -> list[str]:
-    """Addresses of workers (`tcp://host:port`), the first of each machine before its second, and so
-    on."""
+    """Sort addresses of workers (`tcp://host:port`): the first of each machine before its second,
+    and so on."""
     place, on_machine = dict[str, int](), Counter[str]()
     for worker in sorted(workers):
         machine = worker.rpartition(":")[0]
@@ -148,8 +146,8 @@ def on_different_machines(workers: Iterable[str]) -> list[str]:
 
 @contextmanager
 def _client(execution: Execution, workers: int) -> Iterator[Any]:
-    """A connection with the cluster that is up, or with one of so many workers that is started on
-    this machine."""
+    """Open a connection to the existing cluster, or to one with `workers` workers that is started
+    on this machine."""
     try:
         from distributed import Client, LocalCluster
     except ModuleNotFoundError as error:
@@ -157,7 +155,7 @@ def _client(execution: Execution, workers: int) -> Iterator[Any]:
             f"training.hosts.others is on_workers, which needs {error.name}, not installed here: "
             "pip install 'harbor-forecaster[cluster]'"
         ) from error
-    # who joins and leaves is no line of a night's
+    # joins and departures of workers do not belong in the run's output
     logging.getLogger("distributed").setLevel(logging.WARNING)
     with ExitStack() as stack:
         address = execution.address
@@ -168,7 +166,7 @@ def _client(execution: Execution, workers: int) -> Iterator[Any]:
 
 
 def _ending(number: int, future: Any) -> str:
-    """Sentence about a host that failed."""
+    """Describe a host that failed."""
     where = f"host {number} on a worker"
     if not future.done():
         return f"{where}: it has not reported"
@@ -178,4 +176,4 @@ def _ending(number: int, future: Any) -> str:
 
 
 def _nothing() -> None:
-    """Somebody starts the other hosts."""
+    """The user starts the other hosts."""

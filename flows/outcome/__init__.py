@@ -1,1 +1,1 @@
-"""What a run has to say of itself when it ends."""
+"""Outcome of a run: its troubles, its verdict and its facts."""

@@ -1,5 +1,5 @@
-"""What a night knows of itself when its record is made for the registry, and whom its model was
-held against."""
+"""Facts of a run for its record in the registry, with the champion that its model was compared
+with."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ if TYPE_CHECKING:
     from flows.night import Night
     from forecaster.training.record import NightFacts
 
-MOST_RUNS = 400  # that are looked at for drift
-OF_DRIFT = ("depots_drifted", "days_lacking", "covariates_drifted")  # measures of which one at least is there
+MOST_RUNS = 400  # searched for drift
+# measures of drift, at least one of which must be present
+OF_DRIFT = ("depots_drifted", "days_lacking", "covariates_drifted")
 
 
 def night_facts(night: Night) -> NightFacts:
-    """The facts of a night whose forecast is out."""
+    """Return the facts of a run whose forecast is published."""
     from forecaster.training.record import NightFacts
 
     before = None
-    # a description is no reason to have no record
+    # a missing description must not prevent the record
     with suppress(OSError, ValueError, KeyError, LedgerError):
         before = _reigning_before(night)
     return NightFacts(
@@ -35,7 +36,7 @@ def night_facts(night: Night) -> NightFacts:
         file=night.file,
         as_of=night.as_of,
         began=night.begun,
-        knowledge=cast(Knowledge, night.knowledge),  # which the step `panel` has set
+        knowledge=cast(Knowledge, night.knowledge),  # set by the step `panel`
         tier=night.publication.get("tier"),
         measures=night.measures,
         system=night.machine.so_far(),
@@ -45,8 +46,8 @@ def night_facts(night: Night) -> NightFacts:
 
 
 def measured_drift(night: Night) -> MeasuredDrift | None:
-    """Drift as measured by the newest run before the day of this one; None where no recent run has measured any. A
-    night that is repeated quotes the same. Raises LedgerError."""
+    """Return the drift measured by the newest run before this run's day; None if no recent run has
+    measured any. A repeated night quotes the same. Raises LedgerError."""
     spec = night.spec
     today = night.as_of.astimezone(spec.zone).date()
     with Ledger.open_reader(spec.ledger_url) as ledger:
@@ -58,8 +59,8 @@ def measured_drift(night: Night) -> MeasuredDrift | None:
 
 
 def _reigning_before(night: Night) -> ReigningBefore | None:
-    """The champion before tonight, as far as it is kept. Raises OSError, ValueError, KeyError or
-    LedgerError where it cannot be read."""
+    """Return the champion before tonight, as far as it is kept. Raises OSError, ValueError,
+    KeyError or LedgerError if it cannot be read."""
     spec = night.spec
     with Ledger.open_reader(spec.ledger_url) as ledger:
         earlier = [promotion for promotion in ledger.promotions(spec.name) if promotion.run_id != night.run_id]

@@ -1,7 +1,7 @@
 """Troubles and remarks of a run, in sentences: all of them for its outcome, and one for the page,
-in words for readers.
+worded for readers.
 
-They know what they were made of, so that they can be told in other languages.
+The sentences keep their parts, so that they can be translated.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from forecaster.errors import ForecasterError
 
 
 class NightTroubles:
-    """Errors of a night in their order, and those that the forecast did not suffer from."""
+    """Errors of a run in their order, and remarks that do not affect the forecast."""
 
     def __init__(self) -> None:
         self._sentences: list[str] = []
-        self._by_products: set[str] = set()  # of these: what no depot has to read of
-        # of these: the words that name no file, key or address
+        self._by_products: set[str] = set()  # the subset that does not concern depots
+        # wording without files, keys or addresses, of a subset
         self._for_readers: dict[str, str] = {}
         self._remarks: list[str] = []
 
@@ -30,38 +30,38 @@ class NightTroubles:
 
     @property
     def message(self) -> str | None:
-        """All of it in one line; None where there is nothing to say."""
+        """All sentences in one line; None if there are none."""
         return joined([*self._sentences, *self._remarks])
 
     @property
     def concerns_readers(self) -> bool:
-        """Whether more than by-products is lacking."""
+        """True if more than by-products failed."""
         return len(self._sentences) > len(self._by_products)
 
     def add(self, text: str, for_readers: str | None = None) -> None:
-        """Keep a sentence, and for the page the words of it that are for readers."""
+        """Add a sentence, with its wording for the page."""
         self._sentences.append(text)
         if for_readers is not None:
             self._for_readers[text] = for_readers
 
     def add_error(self, error: BaseException) -> None:
-        """Keep what ended the run, where no sentence has said it already."""
+        """Add the error that ended the run, unless a sentence already contains it."""
         if not isinstance(error, ForecasterError) or not any(str(error) in text for text in self._sentences):
             self._sentences.append(of_error(error))
 
     def remark(self, text: str) -> None:
-        """Keep what the forecast did not suffer from."""
+        """Add a remark that does not affect the forecast."""
         self._remarks.append(text)
 
     @contextmanager
     def of_by_products(self) -> Iterator[None]:
-        """Mark errors that are added inside as no depot's concern."""
+        """Mark errors that are added inside as irrelevant to depots."""
         before = len(self._sentences)
         yield
         self._by_products |= set(self._sentences[before:])
 
     def for_the_page(self, verdict: Verdict | None) -> Sentence | None:
-        """The first trouble that concerns readers, else the gate's objections to tonight's
+        """Return the first trouble that concerns readers, else the gate's objections to tonight's
         model."""
         for text in self._sentences:
             if text in self._for_readers and text not in self._by_products:

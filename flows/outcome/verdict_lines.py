@@ -1,5 +1,5 @@
-"""A verdict of the gate on the screen and in the ledger: each model's metrics on the same days,
-then the verdict."""
+"""Presentation of the gate's verdict on the screen and in the ledger: each model's metrics on the
+same days, then the verdict."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from forecaster.core.metric_names import METRICS
 
 
 def verdict_row(verdict: Verdict) -> dict[str, Any]:
-    """Verdict as the ledger stores it; objections with what they are made of, to be told in other
-    languages."""
+    """Return the verdict as the ledger stores it; objections include their parts, for translation."""
     compared = {
         model: {key: value if value == value else None for key, value in metrics.items() if key in METRICS}
         for model, metrics in verdict.compared.items()
@@ -23,7 +22,7 @@ def verdict_row(verdict: Verdict) -> dict[str, Any]:
 
 
 def verdict_lines(verdict: Verdict) -> Iterator[str]:
-    """Lines about the verdict for the screen."""
+    """Yield the lines about the verdict for the screen."""
     for model, metrics in verdict.compared.items():
         yield (
             f"           {model:15} MAPE {_formatted(metrics['mape'], '6.1%')}  "
@@ -34,5 +33,5 @@ def verdict_lines(verdict: Verdict) -> Iterator[str]:
 
 
 def _formatted(value: float, form: str) -> str:
-    """A metric for people; a dash where these days have none."""
+    """Format a metric; a dash if it is undefined on these days."""
     return format(value, form) if value == value else "—"

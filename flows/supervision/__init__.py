@@ -1,2 +1,1 @@
-"""Supervision of what one machine runs: parts that are started again, and the units of systemd that
-start them."""
+"""Supervision on one machine: parts that are restarted, and the systemd units that start them."""

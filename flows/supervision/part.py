@@ -1,5 +1,5 @@
-"""Supervisor of one part (process): started, asked whether it is well, and started again with
-growing pauses."""
+"""Supervisor of one part (process): starts it, checks its health, and restarts it with growing
+pauses."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from typing import Any, Literal
 from flows.supervision import processes
 from forecaster.ledger import lease
 
-PATIENCE = 180.0  # seconds for which a part may give no answer, at its start and later
-SHORT = 3.0  # seconds that a health check may take
-CHECKED = 10.0  # seconds from one health check to the next, of a part that was well
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 300.0  # seconds until a part that ended is started again
-STEADY = 600.0  # seconds after which a part that is up has its first pause again
+PATIENCE = 180.0  # seconds for which a part may fail to answer, at its start and later
+SHORT = 3.0  # seconds for a health check
+CHECKED = 10.0  # seconds between two health checks of a healthy part
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 300.0  # seconds until an ended part is restarted
+STEADY = 600.0  # seconds of uptime after which the pause is reset
 
 State = Literal["waits", "starting", "up", "silent", "pauses", "done"]
 WELL = ("up", "done")
@@ -28,17 +28,17 @@ WELL = ("up", "done")
 
 @dataclass(frozen=True)
 class Service:
-    """One of the processes: where it says that it is well, and what people open, which the worker
-    does not serve."""
+    """One of the processes: its health address, and the address that people open (none for the
+    worker)."""
 
     name: str
     command: tuple[str, ...]
     health: str | None = None
     page: str | None = None
-    after: str | None = None  # the part that has to be well before
-    once: bool = False  # it is done when it has ended with exit code 0
-    outlived: bool = False  # what it has started goes on without it: nights, which have a lease
-    # environment variable of a port that nobody opens, `{port}` in `health`
+    after: str | None = None  # the part that must be healthy before
+    once: bool = False  # done once it has ended with exit code 0
+    outlived: bool = False  # its child processes may outlive it: runs, which have a lease
+    # environment variable of an internal port, `{port}` in `health`
     port_variable: str | None = None
 
 
@@ -51,7 +51,7 @@ def answers(url: str) -> bool:
 
 
 class Part:
-    """A service and its process of the moment."""
+    """A service and its current process."""
 
     def __init__(self, service: Service, log: Path, say: Callable[[str], None]) -> None:
         self.service, self._log, self._say = service, log, say
@@ -59,16 +59,16 @@ class Part:
         self.since = datetime.now(UTC)
         self.restarts = 0
         self.reason = f"for {service.after}" if service.after else ""
-        # where it is asked whether it is well
+        # current address of the health check
         self.health = None if service.port_variable else service.health
-        self.process: str | None = None  # as `lease.process_name` names it
-        self.former: tuple[str, ...] = ()  # ended, and what they had started may go on
+        self.process: str | None = None  # as in `lease.process_name`
+        self.former: tuple[str, ...] = ()  # ended, but their child processes may still run
         self._child: subprocess.Popen[bytes] | None = None
         self._pause = FIRST_PAUSE
         self._changed = self._checked = time.monotonic()
 
     def record(self) -> dict[str, Any]:
-        """Record of it for `status`."""
+        """Return the record of the part for `status`."""
         return {
             "state": self.state,
             "since": self.since.isoformat(timespec="seconds"),
@@ -80,7 +80,7 @@ class Part:
         }
 
     def look(self, parts: Mapping[str, Part], write: Callable[[], None]) -> None:
-        """Take the next step: start it, or see how it is. `write` keeps the records, before a
+        """Take the next step: start the part, or check it. `write` stores the records, before a
         process begins."""
         before = self.state, self.process
         if self.state in ("waits", "pauses"):
@@ -99,7 +99,7 @@ class Part:
         variables = {}
         try:
             if self.service.health and self.service.port_variable:
-                # another at each start: what was free may have been taken meanwhile
+                # a new one at each start: a free port may have been taken meanwhile
                 port = processes.free_port()
                 variables[self.service.port_variable] = str(port)
                 self.health = self.service.health.format(port=port)
@@ -126,10 +126,10 @@ class Part:
             self._pause = FIRST_PAUSE
 
     def _see_once(self, child: subprocess.Popen[bytes], parts: Mapping[str, Part]) -> None:
-        """End a part that is to be done once, and is not in time."""
+        """End a part that should run once but exceeds its time."""
         if time.monotonic() - self._changed > PATIENCE:
             self._end(child, f"was not done within {PATIENCE:.0f} s")
-            # which may say that it is well, and yet do nothing of what it is asked for
+            # it may report healthy, and yet not process requests
             if self.service.after:
                 parts[self.service.after].start_again(
                     f"did not do within {PATIENCE:.0f} s what {self.service.name} asks for"
@@ -146,12 +146,12 @@ class Part:
         self._checked = time.monotonic()
 
     def start_again(self, reason: str) -> None:
-        """End its process, where it has one; another is started as after any end."""
+        """End its process, if any; it is restarted as after any end."""
         if self._child is not None:
             self._end(self._child, reason)
 
     def _end(self, child: subprocess.Popen[bytes], reason: str) -> None:
-        """End a part that hangs; what may outlive it goes on."""
+        """End a part that hangs; processes that may outlive it continue."""
         (processes.kill if self.service.outlived else processes.kill_group)(self.process or "")
         child.wait()
         self._pausing(reason)
@@ -162,7 +162,7 @@ class Part:
             self._change("done")
             return
         if self.process is not None and not self.service.outlived:
-            processes.kill_group(self.process)  # what it left behind would hold its port
+            processes.kill_group(self.process)  # its leftovers would hold its port
         self._pausing(f"ended with {f'exit code {code}' if code >= 0 else f'signal {-code}'}")
 
     def _pausing(self, reason: str) -> None:
@@ -179,10 +179,10 @@ class Part:
             self._say(f"{self.service.name:8} {self.service.page or 'takes up the work of the schedule'}")
 
     def groups(self) -> tuple[str, ...]:
-        """All that is to be ended with it."""
+        """Return all process groups to be ended with it."""
         return (*self.former, *((self.process,) if self.process else ()))
 
     def reap(self) -> None:
-        """Once it was ended: leave no zombie."""
+        """Wait for the ended process, so that no zombie is left."""
         if self._child is not None:
             self._child.wait()

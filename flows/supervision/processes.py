@@ -1,5 +1,5 @@
-"""Process groups of parts: started so that none is lost to a kill, and ended whole, by pid and
-start of the process."""
+"""Process groups of parts: started so that a kill leaves no unknown process, and ended whole,
+identified by PID and start time."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from pathlib import Path
 
 from forecaster.ledger import lease
 
-GRACE = 20.0  # seconds that a process has to stop by itself
+GRACE = 20.0  # seconds for a process to stop by itself
 _HELD = ("/bin/sh", "-c", 'read -r word && exec "$@" </dev/null', "sh")
 
 
 def start_held(
     command: Sequence[str], log: Path, variables: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start a command in a session of its own, which begins only when it is let go: until then it
-    can be written down.
+    """Start a command in its own session, held until it is let go, so that it can be recorded
+    first.
 
-    It has this process's environment, and further variables. It ends where this process ends
+    It has this process's environment with the additional variables, and ends if this process ends
     before. Raises OSError.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -40,27 +40,27 @@ def start_held(
 
 
 def free_port() -> int:
-    """A port of this machine on which nothing listens at the moment. Raises OSError."""
+    """Return a currently unused port of this machine. Raises OSError."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         return int(free.getsockname()[1])
 
 
 def let_go(child: subprocess.Popen[bytes]) -> None:
-    """Let a held command begin; one that was killed meanwhile is found by its exit code."""
+    """Let a held command begin; if it was killed meanwhile, its exit code shows it."""
     with contextlib.suppress(OSError), child.stdin or contextlib.nullcontext() as pipe:
         if pipe is not None:
             pipe.write(b"go\n")
 
 
 def lives(name: str | None) -> bool:
-    """True if a process of this machine, named as `lease.process_name` does, exists."""
+    """True if a process of this machine, named as in `lease.process_name`, exists."""
     return name is not None and lease.is_gone(name) is False
 
 
 def group_lives(name: str) -> bool:
-    """True if the session that a process began still has a process.
+    """True if the session started by a process still has a process.
 
-    Its number is given to no other process while one of its group lives.
+    The process ID is not reused while one of its group lives.
     """
     host, boot, pid, _ = name.split(" ")
     here = lease.process_name(os.getpid()).split(" ")
@@ -73,7 +73,7 @@ def group_lives(name: str) -> bool:
 
 
 def kill(name: str) -> None:
-    """Kill one process, whatever it has started lives on."""
+    """Kill one process; its children live on."""
     if lives(name):
         with contextlib.suppress(ProcessLookupError):
             os.kill(lease.process_id(name), signal.SIGKILL)
@@ -86,8 +86,7 @@ def kill_group(name: str) -> None:
 
 
 def end_groups(names: Iterable[str], grace: float = GRACE) -> None:
-    """Ask processes to stop (SIGINT, then SIGTERM), all at once, and kill what is left of their
-    groups."""
+    """Ask processes to stop (SIGINT, then SIGTERM), all at once, and kill the rest of their groups."""
     groups = [name for name in names if group_lives(name)]
     for number in (signal.SIGINT, signal.SIGTERM):
         for name in filter(lives, groups):

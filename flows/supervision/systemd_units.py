@@ -1,4 +1,4 @@
-"""Units of systemd for `forecaster up`: the service, and what is called when systemd gives it up
+"""Systemd units for `forecaster up`: the service, and the unit that systemd starts if it gives up
 (OnFailure)."""
 
 from __future__ import annotations
@@ -51,11 +51,10 @@ WorkingDirectory={working}
 
 
 def units(file: Path, spec: Spec, ports: Mapping[str, int], *, system: bool) -> Iterator[str]:
-    """The two units, of the user (`~/.config/systemd/user`) or of the system
+    """Yield the two units, for the user (`~/.config/systemd/user`) or the system
     (`/etc/systemd/system`).
 
-    `forecaster up` starts its parts again by itself; systemd starts `up` again, and takes it up
-    with the machine.
+    `forecaster up` restarts its parts by itself; systemd restarts `up`, and starts it at boot.
     """
     name = "forecaster-" + re.sub(r"[^A-Za-z0-9_.-]", "_", spec.name)
     options = [f"--{part}-port={port}" for part, port in ports.items()]
@@ -79,7 +78,8 @@ def _command(*words: str) -> str:
 
 
 def _quoted(word: str) -> str:
-    """A word as systemd reads it: quoted where it has blanks or signs, `%` and `$` doubled."""
+    """Quote a word for systemd: in quotes if it has blanks or special characters, with `%` and `$`
+    doubled."""
     text = _escaped(word).replace("$", "$$")
     if re.fullmatch(r"[\w@%+=:,./$-]+", text):
         return text
@@ -91,7 +91,7 @@ def _escaped(text: str) -> str:
 
 
 def _account(file: Path) -> str:
-    """Owner of the pipeline file: nights run as no other."""
+    """Return the owner of the pipeline file, the only account that runs it."""
     import pwd
 
     owner = file.stat().st_uid if file.exists() else os.getuid()

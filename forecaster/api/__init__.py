@@ -1,2 +1,1 @@
-"""What a notebook needs: an estimator of data frames and a pipeline's results as frames, a few
-lines over the wings."""
+"""API for notebooks: an estimator for data frames, and a pipeline's results as frames."""

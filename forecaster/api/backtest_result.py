@@ -1,4 +1,4 @@
-"""What a backtest says, as frames: scores of each model, and its forecasts beside what came."""
+"""Results of a backtest as frames: scores of each model, and its forecasts with the actuals."""
 
 from __future__ import annotations
 
@@ -13,21 +13,20 @@ from forecaster.api.frames import MODEL, NIXTLA, FrameKind, forecast_columns
 from forecaster.core.forecast import Scores
 from forecaster.core.metric_names import METRICS
 
-CANDIDATE = "candidate"  # what the line calls the model that was fitted
+CANDIDATE = "candidate"  # name of the fitted model in the backtest
 
 
 class BacktestResult:
-    """Scores and forecasts of past days, which no model learned from."""
+    """Scores and forecasts of past days that no model learned from."""
 
     def __init__(self, scores: Mapping[str, Scores], kind: FrameKind) -> None:
         self._scores, self._kind = {_name(name): of_model for name, of_model in scores.items()}, kind
 
     @property
     def scores(self) -> Any:
-        """A row a model: MAPE, WAPE, MASE, WQL, bias and the coverage of the 80 % interval as
-        shares, our model first; docs/glossary.md says how each is counted, with `days` for the
-        depot-days that were scored. Unknown is NaN, and what is unknown of all models is left
-        out."""
+        """One row per model, ours first: MAPE, WAPE, MASE, WQL, bias and the coverage of the 80 %
+        interval as shares, and `days`, the number of scored depot-days; docs/glossary.md defines
+        each. Unknown values are NaN; metrics unknown for all models are omitted."""
         names = list(self._scores)
         columns: dict[str, Any] = {"model": names}
         for metric in METRICS:
@@ -38,9 +37,9 @@ class BacktestResult:
 
     @property
     def forecasts(self) -> Any:
-        """A row a model, cutoff, depot and day: the forecast's columns and what came, NaN where it
-        is not known or the depot was closed. Under Nixtla's names a row a cutoff, depot and day
-        that is scored, with the columns of each model, as `utilsforecast.evaluate` reads them."""
+        """One row per model, cutoff, depot and day: the columns of the forecast and the actual, NaN
+        if it is unknown or the depot was closed. Under Nixtla's names, one row per scored cutoff,
+        depot and day with the columns of each model, as `utilsforecast.evaluate` expects them."""
         of_models = [self._of_model(model) for model in self._scores]
         if self._kind.names != NIXTLA:
             whole = pa.concat_tables(of_models)
@@ -57,7 +56,7 @@ class BacktestResult:
     def _of_model(self, model: str) -> pa.Table:
         tables = []
         for fold in self._scores[model].folds:
-            # before the held-out days, of which nothing is scored
+            # before the held-out days, where nothing is scored
             if not np.isfinite(fold.actuals).any():
                 continue
             columns = forecast_columns(fold.forecast, self._kind)

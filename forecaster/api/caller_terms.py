@@ -1,5 +1,5 @@
-"""The caller's terms: arguments as Python's own values, and errors that name arguments and
-frames."""
+"""Translation to the caller's terms: arguments as plain Python values, and errors that name
+arguments and frames."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ ARGUMENTS: Mapping[str, str] = {
     "training.preset": "preset",
     "training.seed": "seed",
 }
-"""Key of a pipeline file → the argument of `Forecaster` that sets it; other keys come with
+"""Key of a pipeline file → the argument of `Forecaster` that sets it; other keys come from
 `options`."""
 
 OF_BACKTEST: Mapping[str, str] = {"backtest.baselines": "baselines", "backtest.days": "windows * horizon"}
-"""The same of `Forecaster.backtest`."""
+"""Same for `Forecaster.backtest`."""
 
 FRAMES: Mapping[str, str] = {
     "demand/df.parquet": "df",
@@ -37,16 +37,16 @@ FRAMES: Mapping[str, str] = {
     "events.parquet": "events",
     "static.parquet": "static",
 }
-"""File of a `PipelineFolder` → the frame that it was written from."""
+"""File of a `PipelineFolder` → the frame from which it was written."""
 
-_NAMED = 5  # depots that an error names
+_NAMED = 5  # depots named in an error
 
 
 @contextmanager
 def in_caller_terms(folder: Path, names: Mapping[str, str] = FRAMES, *, place: str = "") -> Iterator[None]:
-    """Errors that are raised inside name no file of the work folder `folder`: frames stand for its
-    files, `place` for the folder. The same errors go on, with the cause where that names none
-    either."""
+    """Rewrite errors so that they name no file of the work folder `folder`: frames replace its
+    files, `place` replaces the folder. The same error is raised again, without its cause if that
+    names the folder."""
     try:
         yield
     except ForecasterError as error:
@@ -63,8 +63,8 @@ def _in_caller_terms(text: str, folder: Path, names: Mapping[str, str], place: s
 
 
 def as_python(value: Any) -> Any:
-    """A copy of mappings, sequences and NumPy's values made of dicts, lists and Python's own
-    numbers; what is neither stays as it is."""
+    """Copy mappings, sequences and NumPy values to dicts, lists and plain Python numbers; other
+    values are returned unchanged."""
     if hasattr(value, "tolist"):  # NumPy's arrays and numbers, an Index of pandas
         return value.tolist()
     if isinstance(value, Mapping):
@@ -73,15 +73,14 @@ def as_python(value: Any) -> Any:
 
 
 def whole_number(argument: str, value: Any, *, least: int) -> int:
-    """An argument that counts something. Raises SpecError where it is no whole number, or less than
-    the least."""
+    """Integer argument. Raises SpecError if it is not an integer, or below the minimum."""
     if not isinstance(value, Integral) or int(value) < least:
         raise SpecError(f"{argument}: found {value!r}, wanted a whole number of {least} or more")
     return int(value)
 
 
 def day_of(day: Any) -> np.datetime64:
-    """A day that somebody named: of an instant, its own date. Raises SpecError for what is none."""
+    """Day given by the caller; for an instant, its own date. Raises SpecError for other values."""
     try:
         return np.datetime64(day.date() if isinstance(day, datetime) else day, "D")
     except (TypeError, ValueError) as error:
@@ -89,8 +88,7 @@ def day_of(day: Any) -> np.datetime64:
 
 
 def row_of(panel: Panel, depot: str) -> int:
-    """The row of a depot. Raises SpecError for one that has no forecast, with the one that may have
-    been meant."""
+    """Row of a depot. Raises SpecError for a depot without a forecast, suggesting the likely one."""
     if depot in panel.depot_ids:
         return panel.depot_ids.index(depot)
     some = ", ".join(panel.depot_ids[:_NAMED]) + (" …" if len(panel.depot_ids) > _NAMED else "")

@@ -1,5 +1,4 @@
-"""A trained candidate as a function from a panel to a forecast, whatever process it is called
-in."""
+"""Trained candidate as a function from a panel to a forecast, in any process."""
 
 from __future__ import annotations
 
@@ -20,20 +19,19 @@ Predict = Callable[[Panel], Forecast]
 
 
 class Reference(NamedTuple):
-    """A model's parameters, an .npz file, and what its manifest says of it."""
+    """Parameters of a model, an .npz file, and the description in its manifest."""
 
     weights: bytes
     about: Mapping[str, Any]
 
 
 class CandidateModel:
-    """In JAX in the process that trained it; in NumPy in every other, which says the same but for
-    rounding.
+    """Runs in JAX in the process that trained it, and in NumPy in every other, with the same
+    results except for rounding.
 
-    A process that was forked has JAX's locks but not its threads: a call would wait for them for
-    ever. One that was spawned would import JAX and compile for seconds, and so would this one for
-    another number of depots than it was `compiled_for` in training. In a copy that was pickled,
-    that is not set.
+    A forked process has JAX's locks but not its threads: a call would wait for them forever. A
+    spawned one would have to import JAX and compile for seconds; so would this process for a number
+    of depots other than `compiled_for` in training. In a pickled copy that is not set.
     """
 
     def __init__(self, candidate: Candidate, *, compiled_for: int | None = None) -> None:
@@ -74,7 +72,7 @@ class CandidateModel:
 
 
 def of_bundle(bundle: Path, state: Path) -> Predictor:
-    """A bundle that is ready to forecast. Raises BundleError for one that is damaged or foreign."""
+    """Bundle that is ready to forecast. Raises BundleError for a damaged or untrusted one."""
     from forecaster.serving import bundle as bundles
     from forecaster.serving.predict import Predictor
 
@@ -82,7 +80,7 @@ def of_bundle(bundle: Path, state: Path) -> Predictor:
 
 
 def reference(model: Predict) -> Reference:
-    """NumPy model of either kind of model."""
+    """Parameters and description of either kind of model, for the NumPy model."""
     from forecaster.serving.predict import Predictor
 
     if isinstance(model, Predictor):
@@ -92,15 +90,15 @@ def reference(model: Predict) -> Reference:
 
 
 def newcomers(panel: Panel, trained_on: Panel) -> Newcomers:
-    """The depots of a panel that a model was not trained on."""
+    """Depots of a panel that a model was not trained on."""
     from forecaster.publishing import caveats
 
     return caveats.newcomers(panel, trained_on.depot_ids, panel.encoding.statics)
 
 
 def published(model: Predict, trained_on: Panel) -> Predict:
-    """A model that forecasts as is published: depots of which it has no forecast get the seasonal
-    naive's."""
+    """Model that forecasts as published: depots without a forecast of their own get the seasonal
+    naive one."""
     from forecaster.serving.fallback import naive_where
 
     return lambda panel: naive_where(model(panel), panel, newcomers(panel, trained_on).rows)

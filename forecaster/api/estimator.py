@@ -1,4 +1,5 @@
-"""Forecaster: three lines from a data frame to calibrated forecasts and rosters, by the code of the night."""
+"""Forecaster: three lines from a data frame to calibrated forecasts and rosters, with the code of
+the nightly run."""
 
 from __future__ import annotations
 
@@ -87,16 +88,18 @@ class Forecaster:
     # ------------------------------------------------------------------------------------------- fit and predict
 
     def fit(self, df: Any, *, static: Any = None, events: Any = None) -> Self:
-        """Train, backtest and calibrate on a long frame with a row a depot and day.
+        """Train, backtest and calibrate on a long frame with one row per depot and day.
 
-        `df` has the columns depot_id, date and demand (or unique_id, ds and y), those of `known_future`, and, if it
-        likes, `open`, which is 0 on closed days, and `capped`, which is 1 where demand was higher than the count; an
-        empty demand is not known, 0 means that none came. `static` has a row a depot: depot_id and attributes such as
-        city and country. `events` has date, kind and name, and, if it likes, until, depot_id, city, subdivision,
-        country; the kind `closure` closes.
+        `df` has the columns depot_id, date and demand (or unique_id, ds and y), those of
+        `known_future`, and optionally `open`, which is 0 on closed days, and `capped`, which is 1
+        if demand was higher than the count; an empty demand is unknown, 0 means no demand. `static`
+        has one row per depot: depot_id and attributes such as city and country. `events` has date,
+        kind and name, and optionally until, depot_id, city, subdivision, country; the kind
+        `closure` closes.
 
-        Raises SpecError for wrong arguments and columns, NoUsableData where there is too little to learn from,
-        TrainingError where training fails. What is wrong with single rows is logged and kept in `findings`.
+        Raises SpecError for wrong arguments and columns, NoUsableData if there is too little to
+        learn from, TrainingError if training fails. Faults of single rows are logged and kept in
+        `findings`.
         """
         frames = frames_to_learn_from(df, static, events, self.known_future)
         work, logged = WorkFolder(), set[str]()
@@ -105,7 +108,7 @@ class Forecaster:
             folder = PipelineFolder.create(work.path, content, frames)
             fitted = fit(folder, progress=self.progress, logged=logged)
         self._logged = logged  # so that `predict` reports each finding once
-        self._content, self._parameters = content, parameters  # which `set_params` changes for the next `fit` alone
+        self._content, self._parameters = content, parameters  # `set_params` then only affects the next `fit`
         self._work, self._folder, self._frames, self._kind = work, folder, frames, frames.kind
         self._fitted: FittedModel | None = fitted
         self._bundle: Path | None = None
@@ -114,27 +117,31 @@ class Forecaster:
         return self
 
     def predict(self, history: Any = None, *, future: Any = None) -> Any:
-        """Forecasts for each depot and each of the `horizon` days after the last one, as a frame like the one given.
+        """Forecast each depot for the `horizon` days after the cutoff, as a frame like the given
+        one.
 
-        Columns: depot_id, date, forecast (the median) and q0.1 … q0.9; under Nixtla's names unique_id, ds, Forecaster,
-        Forecaster-lo-80, Forecaster-hi-80 and Forecaster-q-0.1 …. Counts are per day, 0 on closed days. `future` has
-        the columns of `known_future` for each depot and day ahead; `history` replaces the readings that it was fitted
-        on, and may have newer days and other depots; those that it leaves out are not forecast.
+        Columns: depot_id, date, forecast (the median) and q0.1 … q0.9; under Nixtla's names
+        unique_id, ds, Forecaster, Forecaster-lo-80, Forecaster-hi-80 and Forecaster-q-0.1 …. Counts
+        are per day, 0 on closed days. `future` has the columns of `known_future` for each depot and
+        day ahead; `history` replaces the readings of `fit`, and may have newer days and other
+        depots; depots missing from it are not forecast.
 
-        Raises SpecError where `future` lacks what the model wants to know, NoUsableData where nothing is known.
+        Raises SpecError if `future` lacks required values, NoUsableData if no demand is known.
         """
         forecast, _, kind = self._forecast(history, future)
         return kind.frame(forecast_columns(forecast, kind))
 
     def roster(self, history: Any = None, *, future: Any = None, **staffing: Any) -> Any:
-        """The cheapest crews for the days ahead: a row a depot and day, with `drivers` (whole persons), `chance_short`
-        (a share: that the day needs more) and `expected_cost` (of missing and idle drivers, in the unit of cost_short).
+        """Plan the cheapest crews for the days ahead: one row per depot and day, with `drivers`
+        (whole persons), `chance_short` (a share: that the day needs more) and `expected_cost` (of
+        missing and idle drivers, in the unit of cost_short).
 
-        The crew is the newsvendor's: the quantile at cost_short / (cost_short + cost_idle) of the drivers that the
-        orders need (Arrow, Harris and Marschak, Optimal Inventory Policy, Econometrica 19, 1951).
+        The crew is the newsvendor's: the quantile at cost_short / (cost_short + cost_idle) of the
+        drivers that the orders need (Arrow, Harris and Marschak, Optimal Inventory Policy,
+        Econometrica 19, 1951).
 
-        `staffing` is what the section of that name may say in a pipeline file: orders_per_driver, cost_short and
-        cost_idle at least, also crew, vans and shifts. Raises SpecError for what it may not say.
+        `staffing` holds the keys of that section of a pipeline file: at least orders_per_driver,
+        cost_short and cost_idle, also crew, vans and shifts. Raises SpecError for invalid ones.
         """
         from forecaster.staffing.rosters import cheapest, vans_of
 
@@ -152,12 +159,14 @@ class Forecaster:
         static: Any = None,
         events: Any = None,
     ) -> BacktestResult:
-        """Forecasts of past days beside what came: of the last `windows` horizons, from the day before each.
+        """Forecast past days and compare with the actuals: the last `windows` horizons, each from
+        the day before.
 
-        The model is trained as of the first cutoff, on nothing that came after it; baselines (seasonal_naive,
-        seasonal_window_average, auto_ets, theta, mstl, prophet, lightgbm) forecast the same days. The frames are those
-        of `fit` where none are given; what was fitted stays as it is. Raises NoUsableData where the history is too
-        short, MissingExtra for a baseline that is not installed.
+        The model is trained as of the first cutoff, without any later data; baselines
+        (seasonal_naive, seasonal_window_average, auto_ets, theta, mstl, prophet, lightgbm) forecast
+        the same days. By default the frames are those of `fit`; the fitted model stays unchanged.
+        Raises NoUsableData if the history is too short, MissingExtra for a baseline that is not
+        installed.
         """
         if df is None:
             self._check_fitted()
@@ -173,8 +182,8 @@ class Forecaster:
     @property
     def findings(self) -> Any:
         """Findings of the checks of the frame, as a frame: rule, severity, count (of rows),
-        message. Raises NoUsableData where nothing is fitted, and for a loaded forecaster, which
-        brings the model alone."""
+        message. Raises NoUsableData if nothing is fitted, and for a loaded forecaster, which only
+        has the model."""
         fitted = self._needs_fit("findings")
         types = {"rule": pa.string(), "severity": pa.string(), "count": pa.int64(), "message": pa.string()}
         columns = {name: pa.array([getattr(f, name) for f in fitted.findings], kind) for name, kind in types.items()}
@@ -182,21 +191,21 @@ class Forecaster:
 
     @property
     def scores(self) -> BacktestResult:
-        """Scores of the model, and of the simplest baselines, on the last days, which it did not
-        learn from. Raises NoUsableData as `findings` does."""
+        """Scores of the model and of the simplest baselines on the last days, which the model did
+        not learn from. Raises NoUsableData as `findings` does."""
         return BacktestResult(self._needs_fit("scores").scores, self._kind)
 
     def why(self, depot: Any, day: str | date, *, of: str = "forecast", future: Any = None) -> Any:
-        """Parts of a forecast, as a frame, in orders, that add up to it, or, `of="band"`, to the
-        width of its 80 % band (q0.9 − q0.1).
+        """Parts of a forecast in orders, as a frame, which add up to it, or, with `of="band"`, to
+        the width of its 80 % band (q0.9 − q0.1).
 
-        Of a forecast: the mean of the last four days of that weekday on which the depot was open, what the model
-        makes of level and season, each known-future covariate, and holidays. Of a band: the depot's own scatter (the
-        width that the mean of four same weekdays would have needed on its days of the last year), the network's view
-        of it for a first day ahead, the days ahead, a surprising last week, calibration on held-out days, the bound
-        by the largest count that is known, and what is not known of a young depot. Each part is the difference that
-        it makes when it comes to those before it (a sequential swap). Raises SpecError for a depot or a day that is
-        not forecast.
+        For a forecast: the mean of the last four open days of that weekday, the model's level and
+        season, each known-future covariate, and holidays. For a band: the depot's own scatter (the
+        width that the mean of four same weekdays would have needed on its days of the last year),
+        the network's view of it for a first day ahead, the days ahead, a surprising last week,
+        calibration on held-out days, the bound by the largest known count, and the uncertainty of a
+        young depot. Each part is the difference that it makes when added to those before it (a
+        sequential swap). Raises SpecError for a depot or day without forecast.
         """
         from forecaster.api.explanation import band_parts, parts
 
@@ -209,9 +218,10 @@ class Forecaster:
         return self._kind.frame({"part": [name for name, _ in rows], "orders": [orders for _, orders in rows]})
 
     def plot(self, depot: Any, *, days: int = 56, future: Any = None) -> Figure:
-        """The last `days` days of a depot and the forecast with its 80 % band, as a figure of matplotlib.
+        """Plot the last `days` days of a depot and the forecast with its 80 % band, as a figure of
+        matplotlib.
 
-        Raises SpecError for a depot that has no forecast, MissingExtra without matplotlib.
+        Raises SpecError for a depot without forecast, MissingExtra without matplotlib.
         """
         from forecaster.api.figures import depot_figure
 
@@ -221,20 +231,22 @@ class Forecaster:
     # ------------------------------------------------------------------------------------------- save and load
 
     def save(self, path: str | Path) -> Path:
-        """Write the fitted model into a new folder: a signed bundle, the frames, and a pipeline file, from which
-        `Forecaster.load` and `forecaster run` go on. ONNX and NumPy must say what JAX says before anything is written.
+        """Write the fitted model into a new folder: a signed bundle, the frames, and a pipeline
+        file, for `Forecaster.load` and `forecaster run`. ONNX and NumPy must agree with JAX before
+        anything is written.
 
-        Raises ExportError where they do not, SpecError where the folder is there and not empty.
+        Raises ExportError if they do not, SpecError if the folder exists and is not empty.
         """
         self._check_fitted()
         return saved_folder.write(Path(path), self._folder, self._exported(), self._parameters, self._kind)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """A saved forecaster, which forecasts without JAX.
+        """Load a saved forecaster, which forecasts without JAX.
 
-        Its bundle is believed where a key of FORECASTER_TRUSTED_KEYS, else one of the folder's own, has signed it.
-        Raises BundleError for one that is damaged or foreign, SpecError for a folder that holds none.
+        Its bundle is trusted if it is signed with a key of FORECASTER_TRUSTED_KEYS, or else with
+        one of the folder's own. Raises BundleError for a damaged or untrusted bundle, SpecError for
+        a folder that holds none.
         """
         from forecaster.demand.panel.build import build
 
@@ -258,11 +270,11 @@ class Forecaster:
     # ------------------------------------------------------------------------------------------- scikit-learn
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The arguments that it was made with, by name."""
+        """Arguments of the constructor, by name."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     def set_params(self, **params: Any) -> Self:
-        """Change arguments, which the next `fit` obeys. Raises SpecError for one that there is not."""
+        """Change arguments for the next `fit`. Raises SpecError for an unknown one."""
         for name, value in params.items():
             if name not in self.get_params():
                 hint = did_you_mean(nearest_word(name, self.get_params()))
@@ -285,7 +297,7 @@ class Forecaster:
         return hasattr(self, "_panel")
 
     def __getstate__(self) -> dict[str, Any]:
-        """State for another process: what was fitted, and the files that `save` would write."""
+        """State for another process: the fitted model, and the files that `save` would write."""
         state = dict(vars(self))
         if hasattr(self, "_panel"):
             del state["_work"], state["_folder"], state["_model"]
@@ -342,7 +354,7 @@ class Forecaster:
         return self._fitted
 
     def _forecast(self, history: Any, future: Any) -> tuple[Forecast, Panel, FrameKind]:
-        """The forecast, the panel that it goes on from, and how the frame of that was given."""
+        """Forecast, the panel that it continues, and the kind of its frame."""
         from forecaster.serving.fallback import naive_where
 
         self._check_fitted()
@@ -353,8 +365,8 @@ class Forecaster:
         return naive_where(self._model(panel), panel, new.rows), panel, kind
 
     def _panel_of(self, history: Any, future: Any) -> tuple[Panel, FrameKind]:
-        """The panel to forecast from, in the model's own encoding, and how the frame of its readings was given: that of
-        other readings, or of days ahead of which something is known, where these are given."""
+        """Panel to forecast from, in the model's own encoding, and the kind of its frame; built
+        from `history` or `future` if they are given."""
         if history is None and future is None:
             refuse_unknown_days(self._knowledge, self._panel, self._frames.covariates)
             return self._panel, self._kind
@@ -363,7 +375,7 @@ class Forecaster:
         return panel, frames.kind
 
     def _exported(self) -> Path:
-        """The folder of the signed bundle, made where there is none yet."""
+        """Folder of the signed bundle, created on first use."""
         from forecaster.training.export import to_bundle
 
         if self._bundle is None:
@@ -375,8 +387,8 @@ class Forecaster:
 
 
 def _repeatable(value: Any) -> Any:
-    """An argument as `repr` shows it: a list or an array as a tuple, so that a loaded one, whose arguments were JSON,
-    says the same."""
+    """Argument as shown by `repr`: a list or array becomes a tuple, so that a loaded forecaster,
+    whose arguments were JSON, shows the same."""
     value = as_python(value)
     return tuple(value) if isinstance(value, list) else value
 

@@ -1,5 +1,5 @@
-"""What a forecast is made of: parts that add up to its median, or to the width of its band, by
-swapping in one kind of knowledge after the other."""
+"""Explanation of a forecast: parts that add up to its median, or to the width of its band, found by
+swapping in one kind of knowledge after another."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from forecaster.core.panel import Panel
 from forecaster.errors import SpecError
 from forecaster.serving.numpy_model import ReferenceModel
 
-LOW, HIGH = 0.1, 0.9  # levels of the band's ends
-# days that tell how much a depot's counts scatter, and how many of them must
+LOW, HIGH = 0.1, 0.9  # quantile levels of the band's ends
+# days used to measure the scatter of a depot's counts, and minimum number of them
 YEAR, ENOUGH = 364, 28
-# of a width: what differs by less is the arithmetic of NumPy compared with that of JAX or ONNX
+# share of a width: smaller differences are due to the arithmetic of NumPy compared with JAX or ONNX
 ROUNDING = 1e-4
 USUAL = 4  # weeks of the same weekday whose mean is the first part
-_STEPS = "members.step.embedding"  # what the network adds for each day ahead, (members, horizon, …)
+_STEPS = "members.step.embedding"  # the network's embedding of each day ahead, (members, horizon, …)
 _OF_HOLIDAYS = ("holiday", "before_holiday", "after_holiday", "day_off", "counterpart")
 
 
 def parts(
     predict: Callable[[Panel], Forecast], panel: Panel, depot: str, day: np.datetime64
 ) -> list[tuple[str, float]]:
-    """Name and orders of each part, whose sum is the median. Raises SpecError for a depot or day
+    """Name and orders of each part; they add up to the median. Raises SpecError for a depot or day
     without forecast."""
     row, step = _place(panel, depot, day)
 
@@ -57,11 +57,11 @@ def parts(
 def band_parts(
     predict: Callable[[Panel], Forecast], reference: Reference, panel: Panel, depot: str, day: np.datetime64
 ) -> list[tuple[str, float]]:
-    """Name and orders of each part, whose sum is the width of the 80 % band, from the quantile 0.1
-    to 0.9: the range that a rule of thumb would have had to have on this depot's own days of a year
-    (`_scatter`), what the network makes of it for a first day ahead, that the day lies further
-    ahead, that last week was missed by more than usual, the calibration on held-out days, the bound
-    by the largest known count, and that the depot is young. Raises SpecError as `parts` does."""
+    """Name and orders of each part; they add up to the width of the 80 % band, from the quantile
+    0.1 to 0.9. The parts are the range that a rule of thumb would have needed on this depot's own
+    days of a year (`_scatter`), the network's range for a first day ahead, the day's distance, a
+    last week that was missed by more than usual, the calibration on held-out days, the bound by the
+    largest known count, and the youth of the depot. Raises SpecError as `parts` does."""
     row, step = _place(panel, depot, day)
     levels, rows = tuple(reference.about["levels"]), slice(row, row + 1)
     low, high = levels.index(LOW), levels.index(HIGH)
@@ -94,23 +94,23 @@ def band_parts(
 
 
 def _with(model: ReferenceModel, **weights: Doubles) -> ReferenceModel:
-    """The model with other parameters of these names."""
+    """Copy of the model with other values of these parameters."""
     other = copy.copy(model)
     other.weights = {**model.weights, **weights}
     return other
 
 
 def _without(model: ReferenceModel, name: str) -> ReferenceModel:
-    """The model as one is that was made before it had this among its `features`."""
+    """Copy of the model as if made before it had this among its `features`."""
     other = copy.copy(model)
     other.lengths = {known: value for known, value in model.lengths.items() if known != name}
     return other
 
 
 def _scatter(panel: Panel, row: int, median: float) -> float:
-    """The width from the quantile 0.1 to 0.9 of what came beside the mean of the four days of that
-    weekday before, as a ratio, on the known open days of the last year, at a median. 0 where fewer
-    than `ENOUGH` days tell."""
+    """Width from the quantile 0.1 to 0.9, at a median, of the ratio of actuals to the mean of the
+    four same weekdays before, over the known open days of the last year. 0 with fewer than `ENOUGH`
+    such days."""
     misses = []
     for day in range(max(panel.history - YEAR, 0), panel.history):
         usual = _usual(panel, row, day)
@@ -123,7 +123,7 @@ def _scatter(panel: Panel, row: int, median: float) -> float:
 
 
 def _place(panel: Panel, depot: str, day: np.datetime64) -> tuple[int, int]:
-    """Row and day ahead of a forecast. Raises SpecError where there is none."""
+    """Row and day ahead of a forecast. Raises SpecError if there is none."""
     row, ahead = row_of(panel, depot), panel.days[panel.history :]
     if day not in ahead:
         raise SpecError(f"day: found {day}, wanted one from {ahead[0]} to {ahead[-1]}")
@@ -131,8 +131,7 @@ def _place(panel: Panel, depot: str, day: np.datetime64) -> tuple[int, int]:
 
 
 def _usual(panel: Panel, row: int, day: int) -> float:
-    """The mean of the last four known days of a weekday before a day on which the depot was open, 0
-    where none is."""
+    """Mean of the last four known open days of the same weekday before a day; 0 if there is none."""
     same = range(day % 7, min(day, panel.history), 7)
     known = [past for past in same if np.isfinite(panel.demand[row, past]) and panel.open[row, past]]
     return float(np.mean([panel.demand[row, past] for past in known[-USUAL:]] or [0.0]))
@@ -145,7 +144,7 @@ def _without_covariates(panel: Panel) -> Floats:
 
 
 def _without_holidays(panel: Panel) -> Panel:
-    """The days ahead as if none of them were a holiday, nor near one."""
+    """The panel without holidays, or days near one, among the days ahead."""
     calendar = panel.calendar.copy()
     for name in _OF_HOLIDAYS:
         calendar[:, panel.history :, panel.calendar_names.index(name)] = 0

@@ -1,4 +1,4 @@
-"""Figures of forecasts, by matplotlib."""
+"""Figures of forecasts, drawn with matplotlib."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def depot_figure(forecast: Forecast, panel: Panel, depot: str, days: int) -> Figure:
-    """Figure of the counts of the last `days` days, and the median and the 80 % band of those
+    """Figure of the counts of the last `days` days, and of the median and 80 % band of the days
     ahead; closed days are gaps.
 
-    Raises SpecError for a depot that is not forecast or days that are no whole number, MissingExtra
+    Raises SpecError for a depot without forecast or if `days` is not an integer, MissingExtra
     without matplotlib.
     """
     try:

@@ -1,4 +1,4 @@
-"""From a pipeline folder to a fitted model, by the steps of a night: train, backtest, calibrate."""
+"""Fit a model from a pipeline folder with the steps of a nightly run: train, backtest, calibrate."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FittedModel:
-    """A model, the panel that it was fitted on, and its scores on days that it did not learn
-    from."""
+    """Model, the panel that it was fitted on, and its scores on days that it did not learn from."""
 
     knowledge: Knowledge
     findings: tuple[Finding, ...]
@@ -31,11 +30,10 @@ class FittedModel:
 
 
 def fit(folder: PipelineFolder, *, progress: bool, logged: set[str] | None = None) -> FittedModel:
-    """Train, backtest and calibrate on what the folder's tables say; findings are logged as
-    `knowledge` says.
+    """Train, backtest and calibrate on the folder's tables; findings are logged as in `knowledge`.
 
-    Raises NoUsableData where there is too little to learn from, TrainingError where the loss stops
-    being a number, MissingExtra where what trains is not installed.
+    Raises NoUsableData if there is too little to learn from, TrainingError if the loss is no longer
+    a number, MissingExtra if the training libraries are not installed.
     """
     from forecaster.demand.history.past_panels import Past
     from forecaster.demand.panel.build import build
@@ -49,7 +47,7 @@ def fit(folder: PipelineFolder, *, progress: bool, logged: set[str] | None = Non
         raise MissingExtra(f"fit needs {error.name}, wanted: pip install 'harbor-forecaster[train]'") from error
     knowledge, findings = folder.knowledge(logged)
     spec, panel = folder.spec_to_train(), build(knowledge, folder.spec)
-    # What is known of days ahead comes with `predict`.
+    # Values of the days ahead are passed to `predict`.
     of_panel = [
         finding
         for finding in panel_findings(knowledge, panel, folder.spec)
@@ -73,8 +71,8 @@ def fit(folder: PipelineFolder, *, progress: bool, logged: set[str] | None = Non
 
 
 def _warn_of_better(scores: Mapping[str, Scores], ours: str) -> None:
-    """Log where a baseline did better than our model on the held-out days: no gate stands between
-    it and its reader."""
+    """Log baselines that beat our model on the held-out days: no gate protects the user of this
+    model."""
     mase = {name: of_model.metrics.get("mase", float("nan")) for name, of_model in scores.items()}
     better = [f"{name} {value:.3f}" for name, value in mase.items() if value < mase[ours]]
     if better:
@@ -85,8 +83,8 @@ def _warn_of_better(scores: Mapping[str, Scores], ours: str) -> None:
 
 
 def _refuse_after_fork() -> None:
-    """Raises TrainingError in a process that was forked from one that trained: JAX's threads are
-    not in it, so that it would wait for ever."""
+    """Raise TrainingError in a process forked from one that trained: it lacks JAX's threads and
+    would wait forever."""
     first = _TRAINERS.setdefault("first", os.getpid())
     if first != os.getpid():
         raise TrainingError(
@@ -95,12 +93,12 @@ def _refuse_after_fork() -> None:
         )
 
 
-_TRAINERS: dict[str, int] = {}  # the process that was the first to train, which a fork takes along
+_TRAINERS: dict[str, int] = {}  # process that trained first; inherited by forks
 
 
 @contextmanager
 def _progress(shown: bool) -> Iterator[Callable[[Epoch], None]]:
-    """A bar on standard error, or in a notebook's cell, that goes on with each epoch."""
+    """Progress bar on standard error, or in a notebook's cell, that advances with each epoch."""
     from rich.console import Console
     from rich.progress import Progress
 

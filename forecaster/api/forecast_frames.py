@@ -1,4 +1,4 @@
-"""A frame of quantile forecasts, whoever made them, as a `Forecast`."""
+"""Conversion of a frame of quantile forecasts from any source to a `Forecast`."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _QUANTILE = re.compile(r"(?:.*-q-|q)(?P<level>0?\.\d+)")
 
 
 def forecast_of_frame(frame: Any) -> tuple[Forecast, FrameKind]:
-    """The forecast that a long frame of quantiles says, and how the frame was given.
+    """Convert a long frame of quantiles to a forecast; also return the kind of the frame.
 
-    Raises SpecError for a frame without a row, without the levels 0.1, 0.5 and 0.9 or with two
-    columns of one, with a quantile that is negative, not a number or below one of a lower level, or
-    where a depot has other days than the others.
+    Raises SpecError for a frame without rows, without the quantile levels 0.1, 0.5 and 0.9 or with
+    two columns of one level, with a quantile that is negative, not a number or below that of a
+    lower level, or if a depot has other days than the others.
     """
     readings = long_frame(frame, "forecasts", demand=False)
     table = readings.table
@@ -44,7 +44,7 @@ def forecast_of_frame(frame: Any) -> tuple[Forecast, FrameKind]:
 
 
 def _quantile_columns(names: Sequence[str]) -> dict[float, str]:
-    """The column of each level."""
+    """Column of each quantile level."""
     columns: dict[float, str] = {}
     for name in names:
         if match := _QUANTILE.fullmatch(name):
@@ -70,7 +70,7 @@ def _depots(table: pa.Table, kind: FrameKind) -> Any:
 
 
 def _days(table: pa.Table, kind: FrameKind) -> Any:
-    """Days; a stamp with a zone is the day that its own clock shows."""
+    """Days; a timestamp with a zone counts as the day of its own local time."""
     column = table["date"]
     if not (pa.types.is_temporal(column.type) or column.type in (pa.string(), pa.large_string(), pa.string_view())):
         raise SpecError(f"forecasts: column '{kind.names.date}' has the type {column.type}, wanted dates")

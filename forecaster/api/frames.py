@@ -1,8 +1,8 @@
-"""Data frames at the edge: pandas, polars and pyarrow tables come in, and go out as they came
-(Narwhals).
+"""Data frames at the interface: pandas, polars and pyarrow tables are accepted, and results are of
+the same kind (Narwhals).
 
-Two sets of column names are known: this package's own (`depot_id`, `date`, `demand`) and Nixtla's
-(`unique_id`, `ds`, `y`). Whoever gives the one gets results in it.
+Two sets of column names are supported: this package's own (`depot_id`, `date`, `demand`) and
+Nixtla's (`unique_id`, `ds`, `y`). Results use the set of the given frame.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from forecaster.core.arrays import Doubles, Floats
 from forecaster.core.forecast import Forecast
 from forecaster.errors import SpecError
 
-TIMESTAMP = pa.timestamp("ns")  # of days that came as text
-MODEL = "Forecaster"  # begins the columns of forecasts under Nixtla's names
-BAND = 80  # per cent: the interval that Nixtla's plots draw
+TIMESTAMP = pa.timestamp("ns")  # for days given as text
+MODEL = "Forecaster"  # prefix of forecast columns under Nixtla's names
+BAND = 80  # percent: the interval that Nixtla's plots draw
 
 
 class ColumnNames(NamedTuple):
@@ -35,12 +35,12 @@ class ColumnNames(NamedTuple):
     demand: str
 
     def of_quantiles(self, levels: Sequence[float]) -> list[str]:
-        """The columns of a forecast's quantiles, in the order of the levels."""
+        """Columns of a forecast's quantiles, in the order of the levels."""
         return [f"{MODEL}-q-{level:g}" if self == NIXTLA else f"q{level:g}" for level in levels]
 
     @property
     def of_median(self) -> str:
-        """The column of a forecast's median."""
+        """Column of a forecast's median."""
         return MODEL if self == NIXTLA else "forecast"
 
 
@@ -58,12 +58,12 @@ class FrameKind:
     date_type: pa.DataType = TIMESTAMP
 
     def ids(self, depot_ids: Sequence[str]) -> pa.Array:
-        """Ids of depots with the type that they came in."""
+        """Depot ids in the type of the given frame."""
         ids = pa.array(depot_ids, pa.string())
         return ids.cast(self.id_type) if pa.types.is_integer(self.id_type) else ids
 
     def days(self, days: Sequence[date] | NDArray[np.datetime64]) -> pa.Array:
-        """Days with the type that they came in: dates, or timestamps of the same unit, so that
+        """Days in the type of the given frame: dates, or timestamps of the same unit, so that
         frames can be joined."""
         return pa.array(np.asarray(days, "datetime64[D]").astype("datetime64[ns]")).cast(self.date_type)
 
@@ -74,20 +74,20 @@ class FrameKind:
 
 @dataclass(frozen=True)
 class LongFrame:
-    """A long frame with this package's column names, and how it was given."""
+    """Long frame with this package's column names, and its original kind."""
 
     table: pa.Table
     kind: FrameKind
 
 
 def native(table: pa.Table, library: Any) -> Any:
-    """An Arrow table as a frame of the library that Narwhals names."""
+    """Arrow table as a frame of the library that Narwhals names."""
     return nw.from_arrow(table, backend=library).to_native()
 
 
 def to_arrow(frame: Any, argument: str) -> tuple[pa.Table, Any]:
-    """A frame as an Arrow table, and the library that it is of. Raises SpecError for what is no
-    frame in memory, or has two columns of one name or periods, naming the argument."""
+    """Convert a frame to an Arrow table; also return its library. Raises SpecError, naming the
+    argument, for anything but a frame in memory, and for duplicate column names or periods."""
     try:
         eager = nw.from_native(frame, eager_only=True)
     except nw.exceptions.DuplicateError as error:
@@ -100,7 +100,7 @@ def to_arrow(frame: Any, argument: str) -> tuple[pa.Table, Any]:
         ) from error
     table = _arrow_table(nw.maybe_reset_index(eager)).replace_schema_metadata(None)
     for field in table.schema:
-        # which to Parquet is a number
+        # which Parquet would store as a number
         if getattr(field.type, "extension_name", "") == "pandas.period":
             raise SpecError(
                 f"{argument}: column '{field.name}' holds periods of pandas, wanted dates: dt.to_timestamp()"
@@ -109,8 +109,8 @@ def to_arrow(frame: Any, argument: str) -> tuple[pa.Table, Any]:
 
 
 def _arrow_table(frame: nw.DataFrame[Any]) -> pa.Table:
-    """A frame as an Arrow table; a column of values of several kinds as text, whose rows the checks
-    then name."""
+    """Frame as an Arrow table; a column of mixed types becomes text, so that the checks can name
+    its rows."""
     try:
         return frame.to_arrow()
     except pa.ArrowException:
@@ -126,10 +126,10 @@ def _arrow_column(series: nw.Series[Any]) -> Any:
 
 
 def long_frame(frame: Any, argument: str, *, demand: bool = True) -> LongFrame:
-    """A long frame of readings, or, without `demand`, of what is known of days ahead.
+    """Long frame of readings, or, without `demand`, of known values of days ahead.
 
-    Raises SpecError for a frame that has the columns of neither set of names, that has both, or
-    whose ids are neither text nor whole numbers.
+    Raises SpecError for a frame with the columns of neither or both sets of names, or with ids that
+    are neither text nor integers.
     """
     table, library = to_arrow(frame, argument)
     names = _names(table.column_names, argument, demand, _index_hint(frame))
@@ -144,15 +144,15 @@ def long_frame(frame: Any, argument: str, *, demand: bool = True) -> LongFrame:
 
 
 def _date_type(given: pa.DataType) -> pa.DataType:
-    """The type of the days that go back, by that of the days that came."""
+    """Type of the days in results, from that of the given days."""
     if pa.types.is_timestamp(given):
         return pa.timestamp(given.unit)
     return given if pa.types.is_date(given) else TIMESTAMP
 
 
 def forecast_columns(forecast: Forecast, kind: FrameKind) -> dict[str, Any]:
-    """A forecast's rows, depot by depot and day by day: ids, days, median, quantiles, and the mean
-    under our names, or Nixtla's band under its."""
+    """Rows of a forecast, by depot and day: ids, days, median, quantiles, and the mean under our
+    names, or Nixtla's band under theirs."""
     depots, horizon, _ = forecast.quantiles.shape
     names = kind.names
     columns: dict[str, Any] = {
@@ -166,7 +166,7 @@ def forecast_columns(forecast: Forecast, kind: FrameKind) -> dict[str, Any]:
         columns[f"{MODEL}-hi-{BAND}"] = _column(forecast.quantiles[:, :, high])
     for place, name in enumerate(names.of_quantiles(forecast.levels)):
         columns[name] = _column(forecast.quantiles[:, :, place])
-    if names == OURS:  # under the others' names a column without a level is a model
+    if names == OURS:  # under Nixtla's names a column without a level is a model
         columns["mean"] = _column(forecast.mean)
     return columns
 
@@ -180,19 +180,19 @@ def _is_other_text(kind: pa.DataType) -> bool:
 
 
 def _ours(name: str, names: ColumnNames) -> str:
-    """A column's name as this package has it."""
+    """Name of a column in this package."""
     return OURS[names.index(name)] if name in names else name
 
 
 def _index_hint(frame: Any) -> str:
-    """Hint for wanted names that are those of the index of pandas, which is no column."""
+    """Hint if required names are index names of pandas, which are not columns."""
     names = getattr(getattr(frame, "index", None), "names", ())
     wanted = [name for name in names if name in (*OURS, *NIXTLA)]
     return f"; the index has {', '.join(wanted)}: reset_index() makes columns of it" if wanted else ""
 
 
 def _names(columns: Sequence[str], argument: str, demand: bool, hint: str) -> ColumnNames:
-    """The set of names that a frame uses; the hint ends the error where it uses none."""
+    """Set of names that a frame uses; the hint ends the error if it uses none."""
     fitting = [names for names in (OURS, NIXTLA) if set(names if demand else names[:2]) <= set(columns)]
     if len(fitting) == 1:
         [names] = fitting

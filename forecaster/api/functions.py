@@ -1,4 +1,4 @@
-"""One call each: a backtest of a frame, and rosters from anybody's quantile forecasts."""
+"""Single calls: a backtest of a frame, and rosters from any quantile forecasts."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def backtest(
     events: Any = None,
     **parameters: Any,
 ) -> BacktestResult:
-    """`Forecaster(**parameters)` on past days of a long frame beside baselines; see
-    `Forecaster.backtest`."""
+    """Run `Forecaster(**parameters)` on past days of a long frame and compare it with baselines;
+    see `Forecaster.backtest`."""
     return Forecaster(**parameters).backtest(windows, baselines=baselines, df=df, static=static, events=events)
 
 
 def roster(forecasts: Any, **staffing: Any) -> Any:
-    """The cheapest crews for a frame of quantile forecasts, whoever made them; see
+    """Plan the cheapest crews for a frame of quantile forecasts from any source; see
     `Forecaster.roster`.
 
     `forecasts` has depot_id, date and columns of quantiles, q0.1 … q0.9 (or unique_id, ds and
-    NAME-q-0.1 …), 0.1, 0.5 and 0.9 among them; each depot has the same days. A day whose quantiles
-    are all 0 counts as closed. Vans are placed by `Forecaster.roster` alone, which knows where
-    depots are. Raises SpecError for a frame that is none of these.
+    NAME-q-0.1 …), including 0.1, 0.5 and 0.9; all depots have the same days. A day whose quantiles
+    are all 0 counts as closed. Vans can only be placed by `Forecaster.roster`, which knows where
+    depots are. Raises SpecError for any other frame.
     """
     from forecaster.staffing.rosters import cheapest
 

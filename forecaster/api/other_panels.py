@@ -1,5 +1,5 @@
-"""The panel that a fitted model forecasts from where other readings, or what is known of days
-ahead, are given."""
+"""Panel from which a fitted model forecasts if other readings, or known values of days ahead, are
+given."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ from forecaster.errors import SpecError
 
 @dataclass(frozen=True)
 class FittedOn:
-    """Data that a model was fitted on: its pipeline file's content, the frames, and how the network
-    reads them."""
+    """Data that a model was fitted on: the content of its pipeline file, the frames, and the
+    network's encoding."""
 
     content: Mapping[str, Any]
     frames: Frames
     encoding: Encoding
-    logged: set[str]  # lines that were logged already
+    logged: set[str]  # lines already logged
 
     @property
     def known_future(self) -> Sequence[str]:
@@ -52,12 +52,11 @@ class FittedOn:
 
 
 def other_panel(fitted: FittedOn, *, history: Any, future: Any) -> tuple[Panel, Frames]:
-    """The panel in the model's own encoding, and the frames that it is made of: `history` in place
-    of the readings where it is given, and `future` beside them. Depots of the readings that
-    `history` leaves out are left out.
+    """Panel in the model's own encoding, and its frames: `history` replaces the readings if given,
+    and `future` is added to them. Depots missing from `history` are omitted.
 
-    Raises SpecError for a frame that lacks a column or, of a day ahead, a covariate; NoUsableData
-    where nothing counts.
+    Raises SpecError for a frame that lacks a column or a covariate of a day ahead; NoUsableData if
+    no row counts.
     """
     from forecaster.demand.panel.build import build
 
@@ -78,7 +77,7 @@ def other_panel(fitted: FittedOn, *, history: Any, future: Any) -> tuple[Panel, 
         knowledge, _ = folder.knowledge(fitted.logged)
         panel = build(knowledge, folder.spec, fitted.encoding)
     refuse_unknown_days(knowledge, panel, frames.covariates, strangers)
-    for depot in strangers:  # maybe by a slip of the pen
+    for depot in strangers:  # possibly a typo
         hint = did_you_mean(nearest_word(depot, set(panel.depot_ids) - set(strangers)))
         line = f"future: depot {depot!r} is in no row of the readings nor of static, and is not forecast{hint}"
         _log(line, fitted.logged)
@@ -86,16 +85,16 @@ def other_panel(fitted: FittedOn, *, history: Any, future: Any) -> tuple[Panel, 
 
 
 def _without(table: Any, depots: pa.Array) -> Any:
-    """A table without the rows of some depots, where it has a column of depots: `static` alone
-    would make them new depots, of which nothing is known."""
+    """Table without the rows of some depots, if it has a column of depots: in `static` they would
+    otherwise become new depots without any data."""
     if table is None or OURS.depot_id not in table.column_names:
         return table
     return table.filter(pc.invert(pc.is_in(pc.utf8_trim_whitespace(table[OURS.depot_id]), value_set=depots)))
 
 
 def _without_counted_days(future: pa.Table, readings: pa.Table, spec: Spec, logged: set[str]) -> pa.Table:
-    """The rows of `future` but for days of which the readings have a count: beside it, an empty one
-    that comes later would be believed in its place."""
+    """Drop rows of `future` for days with a count in the readings: the later empty count would
+    otherwise replace it."""
     counted = np.isfinite(parsing.numbers(_column(readings, OURS.demand)).to_numpy())
     is_counted = _depot_days(future, spec).isin(_depot_days(readings, spec)[counted])
     if is_counted.any():
@@ -106,7 +105,7 @@ def _without_counted_days(future: pa.Table, readings: pa.Table, spec: Spec, logg
 
 
 def _depot_days(table: pa.Table, spec: Spec) -> pd.MultiIndex:
-    """The depot and the local day of each row, as the checks read them."""
+    """Depot and local day of each row, as the checks read them."""
     zone = ZoneInfo(spec.demand.date_zone) if spec.demand.date_zone else spec.zone
     notation = parsing.Notation.of(spec.demand.source)
     days = parsing.days(_column(table, OURS.date), zone, notation)

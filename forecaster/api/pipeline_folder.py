@@ -1,12 +1,12 @@
-"""A pipeline made from data frames, with the sources and the lake of a night in a folder of its
-own.
+"""A pipeline made from data frames, with the sources and the lake of a nightly run in its own
+folder.
 
-    demand/df.parquet      readings, and demand/future.parquet: what is known of days ahead
+    demand/df.parquet      readings, and demand/future.parquet: known values of days ahead
     static.parquet, events.parquet
     state/                 lake, keys, bundles
 
-So a frame meets the checks that a file meets, and what was fitted in a notebook is a pipeline that
-a night can run: `Forecaster.save` adds its pipeline file.
+This way a frame passes the same checks as a file, and a model fitted in a notebook is a pipeline
+that the nightly run can execute: `Forecaster.save` adds its pipeline file.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ FILE, READINGS, FUTURE, STATIC, EVENTS = (
     "static.parquet",
     "events.parquet",
 )
-OPEN = "open"  # a column that is 0 on closed days
-# columns that readings may have, by their keys in `demand.columns`: `capped` is 1 where demand was higher
+OPEN = "open"  # column that is 0 on closed days
+# optional columns of readings, by their keys in `demand.columns`: `capped` is 1 if demand was
+# higher
 OPTIONAL = (OPEN, "capped")
 
 logger = logging.getLogger("forecaster")
@@ -51,8 +52,7 @@ logger = logging.getLogger("forecaster")
 
 @dataclass(frozen=True)
 class Frames:
-    """Given data: readings, what is known of depots, and events, each as Arrow tables with our
-    names."""
+    """Given data: readings, depot attributes and events, each as an Arrow table with our names."""
 
     readings: LongFrame
     static: pa.Table | None = None
@@ -64,14 +64,14 @@ class Frames:
 
     @property
     def covariates(self) -> tuple[str, ...]:
-        """The columns of the readings that are known of the days ahead."""
+        """Columns of the readings that are known for the days ahead."""
         return tuple(name for name in self.readings.table.column_names if name not in (*OURS, *OPTIONAL))
 
 
 def frames_of(df: Any, static: Any, events: Any, known_future: Sequence[str], argument: str = "df") -> Frames:
-    """The frames as tables; `argument` is what `df` is called. Raises SpecError for a column of
-    `df` that is not among `known_future`, and where that is no list, NoUsableData for a frame
-    without a row."""
+    """Frames as tables; `argument` is the caller's name of `df`. Raises SpecError for a column of
+    `df` that is not in `known_future`, and if that is not a list, NoUsableData for a frame without
+    rows."""
     if isinstance(known_future, str):
         raise SpecError(f"known_future: found the text {known_future!r}, wanted a list of names: [{known_future!r}]")
     if not isinstance(known_future, Iterable):
@@ -84,7 +84,7 @@ def frames_of(df: Any, static: Any, events: Any, known_future: Sequence[str], ar
 
 
 def frames_to_learn_from(df: Any, static: Any, events: Any, known_future: Sequence[str]) -> Frames:
-    """`frames_of` what a model is fitted on. Raises SpecError as that does, and for a name in
+    """Call `frames_of` for the data of a fit. Raises SpecError as that does, and for a name in
     `known_future` that neither `df` nor an event has."""
     frames = frames_of(df, static, events, known_future)
     _refuse_missing(known_future, frames.readings.table.column_names, frames.events)
@@ -92,9 +92,8 @@ def frames_to_learn_from(df: Any, static: Any, events: Any, known_future: Sequen
 
 
 def days_ahead(future: Any, known_future: Sequence[str], covariates: Sequence[str]) -> pa.Table:
-    """Known covariates of days ahead; a count that stands there already is no part of it. Raises
-    SpecError as `frames_of` does, and where a covariate that the readings have is no column of
-    it."""
+    """Known covariates of days ahead; existing counts are dropped. Raises SpecError as `frames_of`
+    does, and if a covariate of the readings is missing."""
     table = long_frame(future, "future", demand=False).table
     _refuse_unnamed(table, known_future, "future")
     if missing := [name for name in covariates if name not in table.column_names]:
@@ -157,7 +156,7 @@ def _with_ids(table: pa.Table) -> pa.Table:
 
 
 class WorkFolder:
-    """A folder that is there as long as anybody in this process holds this value."""
+    """Temporary folder that exists as long as this process references the object."""
 
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="forecaster-"))
@@ -165,15 +164,14 @@ class WorkFolder:
 
 
 def _remove(folder: Path, process: int) -> None:
-    """A process that was forked has the value as well, but the folder is not its to remove."""
+    """Remove the folder; a forked process also has the object, but must not remove it."""
     if os.getpid() == process:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 @dataclass(frozen=True)
 class PipelineFolder:
-    """The tables that a pipeline reads, in a folder, and the pipeline: as a value, and as a
-    pipeline file states it."""
+    """Tables of a pipeline in a folder, and the pipeline as a value and as the content of a file."""
 
     folder: Path
     spec: Spec
@@ -183,8 +181,8 @@ class PipelineFolder:
     def create(
         cls, folder: Path, content: Mapping[str, Any], frames: Frames, names: Mapping[str, str] = ARGUMENTS
     ) -> PipelineFolder:
-        """Write the tables. Raises SpecError for what no pipeline may say, by the caller's `names`
-        of its keys."""
+        """Write the tables. Raises SpecError for invalid pipeline content, using the caller's
+        `names` of its keys."""
         content = dict(content)
         columns = {name: name for name in OPTIONAL if name in frames.readings.table.column_names}
         demand = {"source": {"kind": "parquet", "path": "demand"}, "recorded": "next_day", "columns": columns}
@@ -209,30 +207,30 @@ class PipelineFolder:
 
     @classmethod
     def open(cls, folder: Path) -> PipelineFolder:
-        """The pipeline of a folder that `save` wrote. Raises SpecError."""
+        """Open the pipeline of a folder that `save` wrote. Raises SpecError."""
         spec = load(folder / FILE)
         return cls(folder, spec, yaml.safe_load((folder / FILE).read_text("utf-8")))
 
     def file_text(self) -> str:
-        """The pipeline file. Raises SpecError for what YAML does not know."""
+        """Text of the pipeline file. Raises SpecError for values that YAML cannot represent."""
         try:
             return yaml.safe_dump(self.content, sort_keys=False, allow_unicode=True)
         except yaml.YAMLError as error:
             raise SpecError(f"options: {error}; wanted text, numbers, lists and mappings") from error
 
     def spec_to_train(self) -> Spec:
-        """The pipeline with this user's folder of compiled programs, where `options` names none.
-        The file names none either: elsewhere, as a pipeline, it would be somebody else's."""
+        """The pipeline with this user's folder of compiled programs, unless `options` sets one. The
+        file sets none: on another machine, the folder would belong to another user."""
         if self.spec.execution.compile_cache is not None:
             return self.spec
         execution = self.spec.execution.model_copy(update={"compile_cache": str(compile_cache())})
         return self.spec.model_copy(update={"execution": execution})
 
     def knowledge(self, logged: set[str] | None = None) -> tuple[Knowledge, tuple[Finding, ...]]:
-        """What the tables say once they are checked, and what the checks noticed, which is logged
-        too, but for what is among the lines `logged` before; new ones are added to these.
+        """Ingest the tables and read them; also return the findings of the checks. Findings are
+        logged, too, except lines already in `logged`, to which new ones are added.
 
-        Raises NoUsableData where nothing is left, or where so much is wrong that nothing may count.
+        Raises NoUsableData if no row remains, or if the batch is stopped.
         """
         from forecaster.demand.history.point_in_time import read_as_of
         from forecaster.demand.ingest import ingest
@@ -247,13 +245,13 @@ class PipelineFolder:
         return read_as_of(self.spec, as_of=now), tuple(batch.findings)
 
     def with_future(self, future: pa.Table) -> None:
-        """Write what is known of days ahead beside the readings."""
+        """Write the known values of days ahead next to the readings."""
         table = future.append_column(OURS.demand, pa.nulls(len(future), pa.float64()))
         pq.write_table(table, self.folder / FUTURE)
 
 
 def log_findings(findings: Iterable[Finding], logged: set[str]) -> None:
-    """Log findings but for those among the lines `logged` before, to which they are added."""
+    """Log findings except lines already in `logged`; add the new ones to it."""
     for finding in findings:
         if (line := f"{finding.rule} × {finding.count}: {finding.message}") not in logged:
             logged.add(line)
@@ -261,7 +259,7 @@ def log_findings(findings: Iterable[Finding], logged: set[str]) -> None:
 
 
 def strangers_in(future: pa.Table, frames: Frames) -> list[str]:
-    """The depots of which something is known ahead, and which no reading and no attribute names."""
+    """Depots with values ahead that are named in no reading and no attribute."""
     known = depots_of(frames.readings.table)
     if frames.static is not None:
         known |= depots_of(frames.static)
@@ -269,16 +267,15 @@ def strangers_in(future: pa.Table, frames: Frames) -> list[str]:
 
 
 def depots_of(table: pa.Table) -> set[str]:
-    """The depots that a table names, as the checks read them: without blanks around."""
+    """Depots in a table, stripped as in the checks."""
     return set(pc.utf8_trim_whitespace(table[OURS.depot_id].unique()).to_pylist()) - {None}
 
 
-_BUSINESS = ("opened", "closed", "timezone")  # columns of the depots source that are no attributes
+_BUSINESS = ("opened", "closed", "timezone")  # columns of the depots source that are not attributes
 
 
 def merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Two mappings as one; where both have a mapping of a name, these as one, else the second one's
-    value."""
+    """Merge two mappings recursively; other values of the second one take precedence."""
     both = {
         name: merged(base[name], more[name])
         for name in base.keys() & more.keys()
@@ -288,7 +285,7 @@ def merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def compile_cache() -> Path:
-    """Where this user's compiled programs are kept from one fit to the next: `forecaster` in the
-    cache folder of the XDG base directory specification."""
+    """Cache of this user's compiled programs between fits: `forecaster` in the cache folder of the
+    XDG base directory specification."""
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(root) / "forecaster" / "programs"

@@ -1,7 +1,7 @@
-"""A pipeline's results as data frames, for whoever reviews them in a notebook; nothing is written.
+"""Results of a pipeline as data frames, for review in a notebook; nothing is written.
 
-Frames are pandas' unless another library is named. Who may read the pipeline's folder may read all
-of it: the roles and cities of the page do not hold here.
+Frames are pandas' unless another library is named. Anyone who can read the pipeline's folder can
+read all of it: the roles and cities of the page do not apply here.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ Library = Literal["pandas", "polars", "pyarrow"]
 
 
 def load(file: str | Path, *, library: Library = "pandas") -> Pipeline:
-    """The pipeline of a pipeline file, whose frames are of `library`: pandas, polars or pyarrow.
+    """Load the pipeline of a pipeline file, with frames of `library`: pandas, polars or pyarrow.
 
-    Raises SpecError for a wrong file, with a line for each mistake, and for another library.
+    Raises SpecError for an invalid file, with a line for each mistake, and for another library.
     """
     if library not in get_args(Library):
         raise SpecError(f"library: found {library!r}, wanted one of {', '.join(get_args(Library))}")
@@ -41,9 +41,9 @@ def load(file: str | Path, *, library: Library = "pandas") -> Pipeline:
 
 
 class Pipeline:
-    """Results of a pipeline as frames. Each call reads the lake or the ledger as it is then.
+    """Results of a pipeline as frames. Each call reads the current lake or ledger.
 
-    Raises LakeError or LedgerError where these cannot be read, NoLedger where no run was ever made.
+    Raises LakeError or LedgerError if these cannot be read, NoLedger if there was no run yet.
     """
 
     def __init__(self, spec: Spec, library: Library = "pandas") -> None:
@@ -54,9 +54,9 @@ class Pipeline:
         return f"Pipeline({self.spec.name!r}, horizon {self.spec.horizon}, state {self.spec.paths.folder})"
 
     def readings(self, as_of: datetime | None = None) -> Any:
-        """Known readings at an instant, now by default: depot_id, date, demand, open where the
-        source says so, and covariates. An instant without a zone is of the pipeline's. Raises
-        NoUsableData where nothing was, SpecError for what is no instant."""
+        """Known readings at an instant, now by default: depot_id, date, demand, open if the source
+        states it, and covariates. An instant without a zone is in the pipeline's. Raises
+        NoUsableData if nothing was known, SpecError for anything but an instant."""
         from forecaster.demand.history.point_in_time import read_as_of
 
         demand: pd.DataFrame = read_as_of(self.spec, as_of=self._instant(as_of)).demand
@@ -70,7 +70,7 @@ class Pipeline:
         return (as_of if as_of.tzinfo else as_of.replace(tzinfo=self.spec.zone)).astimezone(UTC)
 
     def publications(self) -> Any:
-        """A row a publication, the latest first: what was shown, since when, and of which model."""
+        """One row per publication, latest first: its content, its time, and its model."""
         with Ledger.open_reader(self.spec.ledger_url) as ledger:
             heads = ledger.publications(self.spec.name)
         names = ("publication_id", "run_id", "published_at", "as_of", "cutoff", "horizon", "tier", "model", "note")
@@ -78,10 +78,11 @@ class Pipeline:
         return self._frame(pa.table({**columns, "cutoff": _days(head.cutoff for head in heads)}))
 
     def forecasts(self, publication: int | None = None) -> Any:
-        """A row a depot and day of a publication, by default the one that is shown: open, forecast
-        (the median, or the planner's number), q0.1 …, override (who set it), in orders a day.
+        """One row per depot and day of a publication, by default the current one: open, forecast
+        (the median, or the planner's number), q0.1 …, override (the planner who set it), in orders
+        per day.
 
-        Raises NoSuchRow for a publication that there is not.
+        Raises NoSuchRow for an unknown publication.
         """
         levels, depots, _ = self._published(publication)
         days = [(depot, day) for depot in depots for day in depot.days]
@@ -97,11 +98,11 @@ class Pipeline:
         return self._frame(pa.table(columns))
 
     def totals(self, publication: int | None = None) -> Any:
-        """A row a total of a publication, by default the one that is shown: level and name (both
+        """One row per total of a publication, by default the current one: level and name (both
         empty: the network; level depot: a depot's week), date (the first day), days (1 or 7),
         forecast (the median), q0.1 …, in orders.
 
-        Raises NoSuchRow for a publication that there is not.
+        Raises NoSuchRow for an unknown publication.
         """
         levels, depots, published = self._published(publication)
         rows = [
@@ -125,7 +126,7 @@ class Pipeline:
         return self._frame(pa.table(columns))
 
     def rosters(self, publication: int | None = None) -> Any:
-        """A row a depot and open day of a publication that plans staff: drivers, vans, the chance
+        """One row per depot and open day of a publication with a roster: drivers, vans, the chance
         that the day needs more, and the expected cost of missing and idle drivers."""
         _, depots, _ = self._published(publication)
         days = [(depot, day) for depot in depots for day in depot.days if day.roster is not None]
@@ -142,7 +143,7 @@ class Pipeline:
     def scores(self, run: str | None = None) -> Any:
         """Forecasts of each model in a run's backtest, with the actuals: model, cutoff, depot_id,
         date, horizon (days ahead), forecast, q0.1 …, demand. By default of the last run that
-        made a model; raises NoSuchRow where none did, or for a run that there is not."""
+        trained a model; raises NoSuchRow if there is none, or for an unknown run."""
         lake = Lake.of(self.spec)
         run = run or self._last_backtest(lake)
         rows = lake.read("scores", where=ds.field("run_id") == run)
@@ -163,8 +164,8 @@ class Pipeline:
         return self._frame(pa.table(columns))
 
     def overrides(self) -> Any:
-        """A row a planner's number: depot_id, date, orders, reason, note, by, at, until, and when
-        it was withdrawn."""
+        """One row per override by a planner: depot_id, date, orders, reason, note, by, at, until,
+        and the time of its withdrawal."""
         with Ledger.open_reader(self.spec.ledger_url) as ledger, ledger.transaction() as connection:
             overrides = override_table.read_overrides(connection, self.spec.name)
         names = ("id", "depot_id", "target_date", "orders", "reason", "note", "by", "at", "until", "withdrawn")
@@ -210,12 +211,11 @@ _TYPES = {
     **dict.fromkeys(("published_at", "as_of", "at", "withdrawn"), pa.timestamp("us", tz="UTC")),
     **dict.fromkeys(("cutoff", "target_date", "until"), pa.date32()),
 }
-"""Columns of the ledger that are no text."""
+"""Columns of the ledger that are not text."""
 
 
 def _typed(name: str, values: list[Any]) -> pa.Array:
-    """A column of the ledger with its type, which one that is empty, or of which nothing is known,
-    has too."""
+    """Column of the ledger with its type, even if it is empty or has no known values."""
     return pa.array(values, _TYPES.get(name, pa.string()))
 
 

@@ -1,6 +1,6 @@
-"""MLflow's Python function of a bundle: a long data frame in, quantiles out, by ONNX alone.
+"""MLflow Python function of a bundle: from a long data frame to quantiles, using only ONNX.
 
-A registered model carries this module and all of ours that it imports
+A registered model carries this module and all modules of this package that it imports
 (`forecaster.registry.carried_code`), so that `mlflow.pyfunc.load_model("models:/NAME@champion")`
 and `mlflow models serve` need neither this package nor a table of holidays. They call
 `_load_pyfunc` by its name: nothing is pickled, and nothing here imports MLflow.
@@ -34,23 +34,22 @@ from forecaster.training.recording.model_folder import BUSINESS, EVENTS, PIPELIN
 
 
 class RegisteredModel:
-    """A bundle with what it takes to make its inputs of a frame."""
+    """Bundle with the data needed to build its inputs from a frame."""
 
     def __init__(self, predictor: Predictor, spec: Spec, static: pd.DataFrame, events: pd.DataFrame) -> None:
-        """`spec` is the pipeline file without its sources."""
+        """Keep the parts; `spec` is the pipeline file without its sources."""
         self._predictor, self._spec, self._static, self._events = predictor, spec, static, events
 
     def predict(self, df: Any, params: Mapping[str, Any] | None = None) -> Any:
-        """Forecasts of each depot for the days after the last one of the frame, as a frame of
-        pandas.
+        """Forecast each depot for the days after the cutoff of the frame, as a pandas frame.
 
-        `df` has a row a depot and day: depot_id, date, demand, and the covariates that the readings
-        bring, those also of the days ahead, with an empty demand. Columns of the answer: depot_id,
-        date, forecast (the median), q0.1 …, mean. A depot that the model was not trained on gets
-        the seasonal naive. MLflow's `params` change nothing.
+        `df` has one row per depot and day: depot_id, date, demand, and the covariates of the
+        readings; for the days ahead, rows with covariates and an empty demand. Columns of the
+        result: depot_id, date, forecast (the median), q0.1 …, mean. A depot that the model was not
+        trained on gets the seasonal naive forecast. MLflow's `params` are ignored.
 
-        Raises SpecError for a frame that lacks a column or a covariate ahead, or has a row that is
-        no reading; NoUsableData where nothing is known.
+        Raises SpecError for a frame that lacks a column or a covariate ahead, or has an invalid
+        row; NoUsableData if no demand is known.
         """
         columns = [name for name in self._spec.calendar.known_future if name in df.columns]
         demand = _readings(df, columns)
@@ -75,8 +74,8 @@ class RegisteredModel:
 
 
 def _readings(df: Any, known_future: Sequence[str]) -> pd.DataFrame:
-    """The rows of a frame as readings. Raises SpecError for a row that is none, NoUsableData where
-    there is no row."""
+    """Rows of a frame as readings. Raises SpecError for an invalid row, NoUsableData if there is no
+    row."""
     if missing := [name for name in OURS if name not in df.columns]:
         raise SpecError(f"df: found the columns {', '.join(map(str, df.columns))}; wanted {', '.join(missing)} too")
     if not len(df):
@@ -103,15 +102,15 @@ def _refuse(df: Any, column: str, wrong: Any, wanted: str) -> None:
 
 
 def _covariate(values: Any) -> Any:
-    """Numbers, or words where some value is none."""
+    """Values as numbers, or as words if some are not numeric."""
     numbers = pd.to_numeric(values, errors="coerce")
     return numbers.astype("float64") if (numbers.notna() == values.notna()).all() else values.astype("str")
 
 
 def _load_pyfunc(path: str) -> RegisteredModel:
-    """The model of a folder of MLflow's: the bundle is believed where a key of
-    FORECASTER_TRUSTED_KEYS, else one of the folder's own, has signed it. Raises BundleError where
-    it is damaged, or not signed so."""
+    """Load the model of an MLflow folder: the bundle is trusted if it is signed with a key of
+    FORECASTER_TRUSTED_KEYS, or else with one of the folder's own. Raises BundleError if it is
+    damaged or not signed this way."""
     folder = Path(path)
     names = sorted(place.name for place in (folder / BUNDLE).glob("*"))
     if len(names) != 1:
@@ -130,7 +129,7 @@ def _load_pyfunc(path: str) -> RegisteredModel:
 
 
 def _table(file: Path, columns: Sequence[str]) -> pd.DataFrame:
-    """A table with these columns at least; one that is not there has no row."""
+    """Table with at least these columns; without rows if the file is missing."""
     if not file.exists():
         return pd.DataFrame(columns=list(columns), dtype="object")
     table = pd.read_parquet(file)

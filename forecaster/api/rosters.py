@@ -1,4 +1,4 @@
-"""Rosters as frames, and what is declared of the staff as arguments."""
+"""Rosters as frames, and the staffing section from arguments."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from forecaster.staffing.shift_values import ShiftRoster
 
 
 def staffing_of(declared: Mapping[str, Any]) -> Staffing:
-    """The section `staffing` of a pipeline file from arguments. Raises SpecError with a line for
-    each mistake."""
+    """Section `staffing` of a pipeline file from arguments. Raises SpecError with a line for each
+    mistake."""
     content = {"name": "roster", "demand": {"source": {"kind": "parquet", "path": "none"}}}
     arguments = {f"staffing.{name}": name for name in Staffing.model_fields}
     staffing = spec_of({**content, "staffing": as_python(declared)}, Path(), arguments).staffing
@@ -29,9 +29,8 @@ def staffing_of(declared: Mapping[str, Any]) -> Staffing:
 
 
 def roster_columns(roster: Roster, forecast: Forecast, kind: FrameKind) -> dict[str, Any]:
-    """A row a depot and day: drivers, of each shift where there are several, vans where they are
-    counted, the chance that the day needs more, and the expected cost of missing and idle
-    drivers."""
+    """One row per depot and day: drivers, also by shift if there are several, vans if they are
+    counted, the chance that the day needs more, and the expected cost of missing and idle drivers."""
     depots, horizon = roster.drivers.shape
     days = np.asarray(forecast.target_dates, "datetime64[D]")
     columns: dict[str, Any] = {

@@ -1,11 +1,11 @@
-"""A saved forecaster on disk: the pipeline folder without its lake, the signed bundle, and how the
-frame was given.
+"""A saved forecaster on disk: the pipeline folder without its lake, the signed bundle, and the kind
+of the frame.
 
-    forecaster.json     the arguments, the frame's library and column names, which bundle
+    forecaster.json     the arguments, the frame's library and column names, the bundle's digest
     pipeline.yaml, demand/, static.parquet, events.parquet
     state/bundles/DIGEST, state/keys/*.pub.pem
 
-It is written beside its place and then renamed into it, so that a half-written one is never seen.
+It is written next to its place and then renamed, so that a partial one is never visible.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _DATE_TYPES = {str(kind): kind for kind in (pa.date32(), pa.date64(), *map(pa.ti
 
 @dataclass(frozen=True)
 class SavedForecaster:
-    """Content of a folder about the forecaster that it holds."""
+    """Description of the forecaster in a folder."""
 
     parameters: Mapping[str, Any]
     kind: FrameKind
@@ -41,7 +41,7 @@ class SavedForecaster:
 
 
 def write(path: Path, folder: PipelineFolder, bundle: Path, parameters: Mapping[str, Any], kind: FrameKind) -> Path:
-    """Write the folder `path`. Raises SpecError where it is there and not empty, or for arguments
+    """Write the folder `path`. Raises SpecError if it exists and is not empty, or for arguments
     that are not JSON."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise SpecError(f"{path}: found a folder with files, wanted a new or empty one")
@@ -67,8 +67,8 @@ def write(path: Path, folder: PipelineFolder, bundle: Path, parameters: Mapping[
 
 
 def contents(folder: PipelineFolder, bundle: Path | None) -> dict[str, bytes]:
-    """The files from which a forecaster goes on, by their place in the folder: file, frames,
-    bundle, public keys. The key that signs is not among them."""
+    """Files needed to restore a forecaster, by path in the folder: pipeline file, frames, bundle,
+    public keys; without the signing key."""
     paths = [folder.folder / name for name in (READINGS, STATIC, EVENTS)]
     if bundle is not None:
         paths += [*sorted(bundle.iterdir()), *sorted(folder.spec.paths.keys.glob(f"*{PUBLIC}"))]
@@ -77,14 +77,14 @@ def contents(folder: PipelineFolder, bundle: Path | None) -> dict[str, bytes]:
 
 
 def write_contents(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write what `contents` gave into another folder."""
+    """Write the result of `contents` into another folder."""
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
 
 
 def read(path: Path) -> SavedForecaster:
-    """Content of a saved folder. Raises SpecError for one that holds no forecaster."""
+    """Read the description of a saved folder. Raises SpecError for one without a forecaster."""
     try:
         about = json.loads((path / ABOUT).read_text("utf-8"))
         library = nw.Implementation.from_backend(about["library"])
@@ -99,6 +99,6 @@ def read(path: Path) -> SavedForecaster:
 
 
 def frames(folder: Path, kind: FrameKind) -> Frames:
-    """The frames of a saved folder."""
+    """Frames of a saved folder."""
     static, events = (pq.read_table(folder / name) if (folder / name).exists() else None for name in (STATIC, EVENTS))
     return Frames(LongFrame(pq.read_table(folder / READINGS), kind), static, events)

@@ -1,1 +1,1 @@
-"""The dry run of a pipeline file, and its report on the screen and as a page."""
+"""Dry run of a pipeline file, and its report on the screen and as a page."""

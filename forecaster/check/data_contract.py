@@ -1,7 +1,6 @@
-"""Data contract of the feed for its owner, after the Open Data Contract Standard 3.1
+"""Data contract of the feed for its owner, following the Open Data Contract Standard 3.1
 (https://bitol-io.github.io/open-data-contract-standard/): the columns that the pipeline file reads,
-the rules that every night asks of them, and what the last night found.
-"""
+the rules that every nightly run applies to them, and the findings of the last run."""
 
 from __future__ import annotations
 
@@ -28,14 +27,14 @@ TYPES = {  # logical types of columns that are not text, by their keys
     "recorded_at": "timestamp",
 }
 KEYS = {"depot_id", "date", "person"}
-OPTIONAL = {"demand", "open", "closed", "off_from", "off_to"}  # whose cells may be empty
-SEVERITY = {"quarantine": "error", "stop": "critical", "warn": "warning"}  # words of the standard's examples
+OPTIONAL = {"demand", "open", "closed", "off_from", "off_to"}  # columns whose cells may be empty
+SEVERITY = {"quarantine": "error", "stop": "critical", "warn": "warning"}  # terms of the standard's examples
 ROWS = {**data_rules.OF_ROWS, **data_rules.OF_HISTORY}
 
 
 def contract(spec: Spec, last: Run | None) -> dict[str, Any]:
-    """The contract of a pipeline's demand, depots, people and worked hours; `last` is the last night, whose findings
-    become the results of the rules."""
+    """Contract of a pipeline's demand, depots, people and worked hours; `last` is the last nightly
+    run, whose findings become the results of the rules."""
     tables = [_table("demand", spec.demand, list(_quality(spec, last)), spec.calendar.known_future)]
     if spec.depots is not None:
         tables.append(_table("depots", spec.depots, (), dict.fromkeys((*spec.depots.static, *spec.depots.levels))))
@@ -68,7 +67,8 @@ def _table(
     quality: Sequence[dict[str, Any]],
     further: Iterable[str],
 ) -> dict[str, Any]:
-    """A source as an object of the schema; `further` are columns that are named elsewhere in the pipeline file."""
+    """A source as an object of the schema; `further` are columns named elsewhere in the pipeline
+    file."""
     source, properties = section.source, list(_properties(section.columns))
     known = {each["name"] for each in properties}
     further_type = "string" if name == "depots" else "number"
@@ -79,7 +79,7 @@ def _table(
 
 
 def _properties(columns: BaseModel) -> Iterator[dict[str, Any]]:
-    """The declared columns of a section, with what its documentation says of them."""
+    """Declared columns of a section, with their documentation."""
     position = 0
     for key, field in type(columns).model_fields.items():
         value = getattr(columns, key)
@@ -93,7 +93,8 @@ def _properties(columns: BaseModel) -> Iterator[dict[str, Any]]:
 
 
 def _quality(spec: Spec, last: Run | None) -> Iterator[dict[str, Any]]:
-    """Each rule of a row or of its history, and those that the last night found broken, as text with the result."""
+    """Each rule for a row or its history, and those that the last run found broken, as text with
+    the result."""
     findings = {finding["rule"]: finding for finding in (last.findings if last else ())}
     day = getattr(spec.demand.source, "date_format", None) or "2024-03-05"
     limits = {**spec.demand.rules.model_dump(), "longest": LONGEST_ID, "timezone": spec.timezone, "day": day}
@@ -112,7 +113,8 @@ def _quality(spec: Spec, last: Run | None) -> Iterator[dict[str, Any]]:
 
 
 def _wanted(rule: str, limits: Mapping[str, Any]) -> str:
-    """What a rule wants, as far as the pipeline file knows; the night fills in the rest."""
+    """Requirement of a rule, as far as the pipeline file determines it; the nightly run fills in
+    the rest."""
     try:
         return str(data_rules.requirement(rule, **limits))
     except KeyError:

@@ -1,7 +1,7 @@
-"""Dry run of the ingestion: try a pipeline file against its sources and the data contract; change
-nothing.
+"""Dry run of the ingestion: test a pipeline file against its sources and the data contract without
+changing anything.
 
-The readings are ingested into a copy of what the lake holds, which is gone afterwards.
+The readings are ingested into a temporary copy of the lake.
 """
 
 from __future__ import annotations
@@ -38,16 +38,15 @@ from forecaster.reports.finding_examples import Evidence
 
 COPIED_TABLES = tuple(
     name for name in TABLES if name not in ("forecasts", "scores", "canary_forecasts")
-)  # what ingesting reads and adds to
+)  # tables that ingestion reads and appends to
 _LOG = "_delta_log"
 
 
 @dataclass(frozen=True)
 class SourceCheck:
-    """The check of a declared source: how many rows it gave, or why none. Rows that nobody counted
-    are None."""
+    """Check of a declared source: its number of rows, or its fault. Rows are None if not counted."""
 
-    place: str  # where the pipeline file declares it
+    place: str  # key in the pipeline file that declares it
     name: str
     rows: int | None
     fault: str | None = None
@@ -55,7 +54,7 @@ class SourceCheck:
 
 @dataclass(frozen=True)
 class DryRun:
-    """The result of a dry run; `fault` says why no forecast can start from it."""
+    """Result of a dry run; `fault` is the reason why no forecast can start from it."""
 
     spec: Spec
     sources: tuple[SourceCheck, ...]
@@ -63,13 +62,13 @@ class DryRun:
     profile: Profile | None = None
     evidence: Evidence | None = None
     fault: str | None = None
-    panel_at: Past | None = None  # the panel at earlier cutoffs, where it was asked for
-    caveats: tuple[str, ...] = ()  # what has to be said of a forecast that starts from it
+    panel_at: Past | None = None  # panel at earlier cutoffs, if requested
+    caveats: tuple[str, ...] = ()  # caveats of a forecast that starts from it
     contradictions: tuple[str, ...] = ()  # between the pipeline file and the table
 
     @property
     def caution(self) -> str | None:
-        """The heaviest doubt about readings that a forecast can start from; None where there is none."""
+        """Most serious doubt about readings from which a forecast can start; None if there is none."""
         if self.ingested is None or self.profile is None:
             return None
         if doubt := doubts.rows_lost(self.ingested) or next(iter(self.contradictions), None):
@@ -81,11 +80,11 @@ class DryRun:
 
 
 def check(spec: Spec, *, now: datetime, as_of: datetime | None = None, past: bool = False) -> DryRun:
-    """Dry run: reach every source, try the readings against the data contract and build the panel
-    as of `as_of`, or of `now`; with `past` also what a backtest would see of it.
+    """Dry run: read every source, test the readings against the data contract and build the panel
+    as of `as_of`, or of `now`; with `past` also the panels for a backtest.
 
-    Data that cannot be used is no error here but the result's `fault`. Raises SpecError when a
-    source does not fit the pipeline file, LakeError when the lake cannot be read.
+    Unusable data is not an error but the result's `fault`. Raises SpecError when a source does not
+    fit the pipeline file, LakeError when the lake cannot be read.
     """
     lake_owner.refuse_other_fleets(spec)
     source_checks = tuple(_reach(place, source, keys, spec) for place, source, keys in _declared_sources(spec))
@@ -129,7 +128,7 @@ def check(spec: Spec, *, now: datetime, as_of: datetime | None = None, past: boo
 
 @contextmanager
 def _faults_of(lake_url: str, copy: str) -> Iterator[None]:
-    """Report errors of a lake's copy as errors of the lake."""
+    """Report errors of the lake's copy as errors of the lake."""
     try:
         yield
     except LakeError as error:
@@ -137,12 +136,12 @@ def _faults_of(lake_url: str, copy: str) -> Iterator[None]:
 
 
 def _stopped(ingested: IngestResult) -> str | None:
-    """Why nothing of the batch would count, None where it would."""
+    """Reason why the whole batch would be rejected; None if it would not."""
     return f"the batch was stopped: {ingested.stopped}" if ingested.stopped else None
 
 
 def _staleness(panel: Panel, spec: Spec, now: datetime) -> str | None:
-    """Why the night would refuse a history of this age, None where it would not."""
+    """Reason why the nightly run would reject a history of this age; None if it would not."""
     try:
         caveats.refuse_stale(panel, spec, now)
     except StaleHistory as error:
@@ -151,7 +150,7 @@ def _staleness(panel: Panel, spec: Spec, now: datetime) -> str | None:
 
 
 def _table_findings(spec: Spec, panel: Panel) -> list[Finding]:
-    """Findings on the other system's forecasts, the table of people, and worked hours."""
+    """Findings about the other system's forecasts, the table of people, and worked hours."""
     findings: list[Finding] = []
     external_forecasts.external_forecasts(spec, panel, former_ids(spec), findings)
     if spec.staffing is not None and spec.staffing.people_table is not None:
@@ -168,7 +167,7 @@ def _why_not(ingested: IngestResult | None) -> str | None:
 
 
 def _declared_sources(spec: Spec) -> Iterator[tuple[str, AnySource, tuple[str, ...]]]:
-    """Each source with the columns that its rows cannot do without; readings come last."""
+    """Each source with its indispensable columns; readings come last."""
     if spec.depots is not None:
         yield "depots.source", spec.depots.source, (spec.depots.columns.depot_id,)
         if spec.depots.aliases is not None:
@@ -196,7 +195,7 @@ def _reach(place: str, source: AnySource, columns: tuple[str, ...], spec: Spec) 
     try:
         blocks = sources.open_feed(source, spec, columns).blocks
         first = len(next(blocks))
-        # the readings are counted when they are ingested, as there may be very many
+        # the readings are counted during ingestion, as there may be very many
         rows = None if source is spec.demand.source else first + sum(len(block) for block in blocks)
     except SourceError as error:
         return SourceCheck(place, name, None, str(error))
@@ -204,8 +203,8 @@ def _reach(place: str, source: AnySource, columns: tuple[str, ...], spec: Spec) 
 
 
 def _copy(lake_url: str, folder: str) -> None:
-    """The tables that ingesting needs, copied file by file where the lake is a folder, else read
-    and written."""
+    """Copy the tables needed for ingestion, file by file if the lake is a folder, else by reading
+    and writing."""
     if "://" in lake_url:
         for table in COPIED_TABLES:
             Lake(folder).append(table, Lake(lake_url).read(table))
@@ -214,7 +213,7 @@ def _copy(lake_url: str, folder: str) -> None:
         original, copy = Path(lake_url) / table, Path(folder) / table
         if not original.is_dir():
             continue
-        try:  # the log first: what a night may add meanwhile is then not in it, and does not count
+        try:  # the log first: rows added by a run meanwhile are then not in it, and do not count
             shutil.copytree(original / _LOG, copy / _LOG)
             shutil.copytree(original, copy, dirs_exist_ok=True, ignore=shutil.ignore_patterns(_LOG))
         except OSError as error:

@@ -1,4 +1,4 @@
-"""Plots of data quality: the network's demand, the state of every depot day, and one for each kind
+"""Plots of data quality: the network's demand, the state of every depot-day, and one plot per kind
 of finding."""
 
 from __future__ import annotations
@@ -21,15 +21,14 @@ from forecaster.reports.svg import ACTUAL_LINE, BAND, HIGHLIGHT, INK, LOOK, SHUT
 STATE_COLOURS = {"observed": "#6aa5c9", "zero": "#e0a11b", "closed": "#80808055", "missing": "#d6453d"}
 CONTEXT = 90  # days around a finding
 AFTER = 25  # of them after its last day
-COLUMNS = 700  # of the picture of states, at most
-BARS = 60  # of the picture of lateness, about
-SAME_WEEKDAYS, ENOUGH = 8, 3  # behind the usual range, and how many of them must be known
-_HIGH = 3.0  # times the highest usual count: what lies above is drawn at the upper edge
+COLUMNS = 700  # maximum columns of the heat map of states
+BARS = 60  # approximate number of bars in the histogram of delays
+SAME_WEEKDAYS, ENOUGH = 8, 3  # weeks in the usual range, and how many of them must be known
+_HIGH = 3.0  # factor of the highest usual count; higher values are drawn at the upper edge
 
 
 def network(panel: Panel) -> Figure:
-    """Line plot of what all depots together counted each day, and its moving average over seven
-    days."""
+    """Line plot of the daily total of all depots, with its moving average over seven days."""
     days = panel.days[: panel.history]
     total: Doubles = np.nansum(panel.served, axis=0, dtype=np.float64)
     with one_axes(2.6) as (figure, axes):
@@ -41,10 +40,10 @@ def network(panel: Panel) -> Figure:
 
 
 def state_heat_map(panel: Panel, depots: Sequence[int], labels: Sequence[str]) -> tuple[Figure, int]:
-    """Heat map of the states of depots (rows) on days (columns), and how many days a column holds.
+    """Heat map of the states of depots (rows) on days (columns), and the number of days per column.
 
-    A column of several days shows the state that wants most attention: missing, then zero, then
-    what most days are.
+    A column of several days shows the most critical state: missing, then zero, then the state of
+    most days.
     """
     depot_states = states(panel)[list(depots)]
     size = -(-depot_states.shape[1] // COLUMNS)
@@ -63,8 +62,8 @@ def state_heat_map(panel: Panel, depots: Sequence[int], labels: Sequence[str]) -
 
 
 def finding_context(panel: Panel, example: FindingExample, rule: str) -> Figure:
-    """The depot's days around those of a finding: counts, closed days, the usual range, and what
-    was found."""
+    """Days of the depot around those of a finding: counts, closed days, the usual range, and the
+    finding."""
     depot = panel.depot_ids.index(example.depot_id)
     window = _window(panel, max(example.days))
     days, counts = panel.days[window], panel.served[depot, window]
@@ -86,13 +85,13 @@ def finding_context(panel: Panel, example: FindingExample, rule: str) -> Figure:
 
 
 def reporting_delay(ages: NDArray[np.int64], limit: int) -> Figure:
-    """Histogram of reporting delay: how many counts were recorded how many days after their day;
-    those after more than `limit` days stand out."""
+    """Histogram of reporting delay: numbers of counts by days from their day to their recording;
+    those after more than `limit` days are highlighted."""
     highest = max(int(ages.max(initial=0)), limit + 1)
     width = -(-highest // BARS)
     edges = (
         np.arange((limit + 1) % width - width, highest + width + 1, width) - 0.5
-    )  # one of them right after the limit
+    )  # one edge lies right after the limit
     counts, _ = np.histogram(np.clip(ages, 0, None), edges)
     with one_axes(2.3) as (figure, axes):
         colours = [HIGHLIGHT if edge > limit else ACTUAL_LINE for edge in edges[:-1]]
@@ -123,8 +122,7 @@ def bars(names: Sequence[str], numbers: Sequence[int]) -> Figure:
 
 
 def depots_reporting(panel: Panel) -> Figure:
-    """Bar chart of reporting completeness: how many depots have a count, day by day, up to the
-    cutoff."""
+    """Bar chart of reporting completeness: number of depots with a count per day, up to the cutoff."""
     window = slice(max(panel.history - CONTEXT, 0), panel.history)
     reporting_depots = (~np.isnan(panel.served[:, window])).sum(axis=0)
     with one_axes(2.0) as (figure, axes):
@@ -135,7 +133,7 @@ def depots_reporting(panel: Panel) -> Figure:
 
 def future_covariates(panel: Panel) -> Figure:
     """Step plot of each known-future covariate, as the mean over the depots, on the last days and
-    on those ahead."""
+    those ahead."""
     window = slice(max(panel.history - CONTEXT + AFTER, 0), len(panel.days))
     names = panel.encoding.covariates
     figure = Figure(figsize=(9, 0.6 + 0.9 * max(len(names), 1)), layout="constrained")
@@ -156,7 +154,7 @@ def future_covariates(panel: Panel) -> Figure:
 
 
 def _bin_states(depot_states: NDArray[np.int8], size: int) -> NDArray[np.int8]:
-    """The states of (depots, days) in columns of `size` days."""
+    """States of (depots, days), reduced to columns of `size` days."""
     padded = np.pad(depot_states, ((0, 0), (0, -depot_states.shape[1] % size)), mode="edge")
     parts = padded.reshape(len(depot_states), -1, size)
     usual = np.where((parts == CLOSED).mean(axis=2) > 0.5, CLOSED, 0)
@@ -172,8 +170,8 @@ def _window(panel: Panel, last: date) -> slice:
 
 
 def _usual_range(counts: Floats, opened: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """The middle 80 % of a depot's last eight same weekdays before each day; NaN where fewer than
-    three are known."""
+    """Middle 80 % of a depot's last eight same weekdays before each day; NaN if fewer than three
+    are known."""
     days = len(counts)
     past = np.full((SAME_WEEKDAYS, days), np.nan, np.float32)
     for week in range(1, SAME_WEEKDAYS + 1):
@@ -188,8 +186,7 @@ def _usual_range(counts: Floats, opened: NDArray[np.bool_]) -> tuple[Floats, Flo
 def _days_to_shade(
     counts: Floats, days: NDArray[np.datetime64], example: FindingExample, rule: str
 ) -> NDArray[np.bool_]:
-    """The days to shade: those of the finding, the whole of a flat line, and a silence up to its
-    end."""
+    """Days to shade: those of the finding, the whole of a flat line, and a silence up to its end."""
     shaded = np.isin(days, np.array(list(example.days), "datetime64[D]"))
     if rule == "flat_line" and shaded.any():
         at = int(np.flatnonzero(shaded)[-1])
@@ -215,8 +212,8 @@ def _shade(axes: Axes, first: np.datetime64, days: int, colour: str, alpha: floa
 def _mark(
     axes: Axes, days: NDArray[np.datetime64], counts: Floats, day: date, value: float | None, highest: float
 ) -> None:
-    """A point at what was given for a day, else at what is known; far away, at the edge with its
-    number."""
+    """Mark the rejected value of a day, or else its known count; values far away at the edge, with
+    their number."""
     at = np.flatnonzero(days == np.datetime64(day, "D"))
     if not at.size:
         return

@@ -1,5 +1,5 @@
-"""HTML report of a dry run, in one self-contained file: the data profile, and plots for each kind
-of finding."""
+"""HTML report of a dry run in one self-contained file: the data profile, and plots for each kind of
+finding."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ LEGEND = " Red: findings. Band: the middle 80 % of the last 8 same weekdays. Gre
 
 
 def write_page(dry_run: DryRun, file: Path | None, *, now: datetime) -> str:
-    """Write the page and say where it is; by default it is check.html in the state folder.
+    """Write the page and return a line with its location; by default it is check.html in the state
+    folder.
 
-    Raises SpecError when a file was named that cannot be written.
+    Raises SpecError when an explicitly named file cannot be written.
     """
     place = file or dry_run.spec.paths.check_report
     try:
@@ -51,7 +52,7 @@ def write_page(dry_run: DryRun, file: Path | None, *, now: datetime) -> str:
 
 
 def pictures() -> bool:
-    """Is there what draws pictures?"""
+    """True if the plotting library is installed."""
     from importlib.util import find_spec
 
     return find_spec("matplotlib") is not None
@@ -103,7 +104,7 @@ def _overview(evidence: Evidence, findings: list[Finding]) -> Iterator[Element]:
 
 
 def _depots_to_draw(evidence: Evidence, findings: list[Finding]) -> tuple[list[int], str]:
-    """The depots whose states are drawn, as places in the panel, and in words which they are."""
+    """Depots whose states are drawn, as positions in the panel, and a description of the selection."""
     panel, count = evidence.panel, len(evidence.panel.depot_ids)
     if count <= STATE_DEPOTS:
         return list(range(count)), "All depots." if count > 1 else "The only depot."
@@ -134,7 +135,7 @@ def _by_file(evidence: Evidence, findings: list[Finding]) -> Iterator[Element]:
 
 
 def _section(finding: Finding, number: int, dry_run: DryRun) -> Element:
-    """A finding: how grave it is, its first sentences, its pictures."""
+    """Section of a finding: its severity, its first sentences, its pictures."""
     what = f"{finding.count:,} found, {WHAT_HAPPENS[finding.severity]}"
     section = tag("section", tag("h2", f"{finding.rule}: ", tag("span", what, of=finding.severity)))
     rows = list(rows_of(finding, dry_run.evidence)["message"]) if dry_run.evidence else []
@@ -149,7 +150,7 @@ def _section(finding: Finding, number: int, dry_run: DryRun) -> Element:
 
 
 def _pictures(finding: Finding, evidence: Evidence, spec: Spec) -> Iterator[tuple[Figure, str]]:
-    """The pictures of a finding, each with what it shows."""
+    """Pictures of a finding, each with its description."""
     from forecaster.check import figures
 
     panel, limit, ages = evidence.panel, spec.demand.rules.late_days, evidence.ages

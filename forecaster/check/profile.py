@@ -1,5 +1,4 @@
-"""Data profile: what a night would start from in numbers: depots, days, and the state of every
-depot day."""
+"""Data profile of a forecast's input: numbers of depots and days, and the state of every depot-day."""
 
 from __future__ import annotations
 
@@ -14,14 +13,14 @@ from forecaster.core.panel import Panel
 
 OBSERVED, ZERO, CLOSED, MISSING = range(4)
 STATES = ("observed", "zero", "closed", "missing")
-"""Of a depot day up to the cutoff: counted, counted as 0, not in business or closed, open and not
-counted."""
-RANKED_DEPOTS = 3  # busiest and quietest depots
+"""States of a depot-day up to the cutoff: counted, counted as 0, out of business or closed, open
+and not counted."""
+RANKED_DEPOTS = 3  # busiest and quietest depots listed
 
 
 @dataclass(frozen=True)
 class Gap:
-    """A gap of missing data: open days of one depot in a row without a count."""
+    """Gap of missing data: consecutive open days of one depot without a count."""
 
     depot_id: str
     first: date
@@ -30,7 +29,7 @@ class Gap:
 
 @dataclass(frozen=True)
 class Profile:
-    """The data profile of a panel. A depot day is one depot's day up to the cutoff."""
+    """Data profile of a panel. A depot-day is one depot's day up to the cutoff."""
 
     depots: int
     first: date
@@ -42,9 +41,9 @@ class Profile:
     gaps: int  # runs of missing days
     longest: Gap | None
     median: float  # count of an open depot day
-    busiest: tuple[tuple[str, float], ...]  # depot and median count of its open days, most first
-    quietest: tuple[tuple[str, float], ...]  # the same, least first
-    # what the network counted in each whole week that ends with the cutoff's weekday
+    busiest: tuple[tuple[str, float], ...]  # depot and median count of its open days, highest first
+    quietest: tuple[tuple[str, float], ...]  # same, lowest first
+    # total of the network in each whole week that ends on the cutoff's weekday
     weekly: tuple[float, ...]
     covariates: tuple[str, ...]
     statics: tuple[str, ...]
@@ -56,11 +55,11 @@ class Profile:
 
     @property
     def open_days(self) -> int:
-        """Depot days, open ones."""
+        """Number of open depot-days."""
         return self.depot_days - self.states["closed"]
 
     def share(self, state: str) -> float:
-        """The state's share of all depot days."""
+        """Share of the state among all depot-days."""
         return self.states[state] / self.depot_days
 
 
@@ -93,13 +92,13 @@ def profile(panel: Panel) -> Profile:
 
 
 def states(panel: Panel) -> NDArray[np.int8]:
-    """Each depot day of the history as its place in STATES, (depots, days)."""
+    """Position in STATES of each depot-day of the history, (depots, days)."""
     counted = np.where(np.isnan(panel.served), MISSING, np.where(panel.served == 0, ZERO, OBSERVED))
     return np.where(panel.open[:, : panel.history], counted, CLOSED).astype(np.int8)
 
 
 def runs(marked: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Run-length encoding of marks (depots, days): a row (depot, first day, days) for each run of
+    """Run-length encoding of marks (depots, days): one row (depot, first day, days) per run of
     marked days."""
     edges = np.pad(marked, ((0, 0), (1, 1)))
     starts = np.argwhere(edges[:, 1:] & ~edges[:, :-1])
@@ -115,8 +114,7 @@ def _gaps(panel: Panel, depot_states: NDArray[np.int8]) -> list[Gap]:
 
 
 def _rank_by_median(depot_ids: tuple[str, ...], counts: NDArray[np.floating]) -> tuple[tuple[str, float], ...]:
-    """Depots and the medians of what they counted, most first; without those that counted
-    nothing."""
+    """Depots and the medians of their counts, highest first, without depots that have no counts."""
     with_counts = np.flatnonzero(~np.isnan(counts).all(axis=1))
     medians = np.nanmedian(counts[with_counts], axis=1) if with_counts.size else np.empty(0)
     order = np.argsort(-medians, kind="stable")

@@ -1,5 +1,4 @@
-"""Text report of a dry run on one screen: at most 40 lines of 100 columns, for a terminal and for a
-pipe."""
+"""Text report of a dry run on one screen: at most 40 lines of 100 columns, for terminals and pipes."""
 
 from __future__ import annotations
 
@@ -21,16 +20,16 @@ from forecaster.reports.finding_examples import by_severity, printable
 WIDTH = 100
 MOST_FINDINGS = 7
 RULES_IN_A_LINE = 5
-SPARKS = ("▁▂▃▄▅▆▇█", "_.-=+*#@")  # and in ASCII
+SPARKS = ("▁▂▃▄▅▆▇█", "_.-=+*#@")  # second one in ASCII
 MARKS = ("█0·!", "#0.!")  # one for each of STATES
 _BAR, _SPARKS, _ID = 20, 48, 20
 _LINES_A_FINDING = 2
-_PADDING = 14  # of the table's columns
+_PADDING = 14  # width of the table's padding
 
 
 def render(dry_run: DryRun, *, tables: bool, width: int = WIDTH, ascii_only: bool = False) -> Iterator[str | Table]:
-    """The report of a dry run, one line or table after another; without `tables` every finding is a
-    plain line.
+    """Render the report of a dry run, as a sequence of lines and tables; without `tables` every
+    finding is a plain line.
 
     `width` is that of the screen, in characters; the last line is the verdict.
     """
@@ -56,7 +55,7 @@ def render(dry_run: DryRun, *, tables: bool, width: int = WIDTH, ascii_only: boo
 
 
 def verdict(dry_run: DryRun) -> str:
-    """The last line: can a forecast start from this?"""
+    """Last line: whether a forecast can start from this data."""
     if dry_run.fault:
         return f"not usable: {dry_run.fault}"
     but = f"usable, but {printable(dry_run.caution, _LINES_A_FINDING * WIDTH)}" if dry_run.caution else "usable"
@@ -64,7 +63,7 @@ def verdict(dry_run: DryRun) -> str:
 
 
 def suspects(dry_run: DryRun, width: int = WIDTH) -> list[str]:
-    """Suspicions about the readings, as plain lines; none where nothing is."""
+    """Suspicions about the readings, as plain lines; empty if there are none."""
     if dry_run.ingested is None or not dry_run.ingested.findings:
         return []
     return [str(line) for line in _findings(dry_run.ingested, False, width)]
@@ -88,7 +87,7 @@ def _findings(ingested: IngestResult, tables: bool, width: int) -> Iterator[str 
 
 
 def _counts(findings: Sequence[Finding]) -> str:
-    """Number of findings by rule, the most first."""
+    """Number of findings by rule, highest first."""
     most = sorted(findings, key=lambda finding: -finding.count)
     counts = ", ".join(f"{finding.rule} {finding.count:,}" for finding in most[:RULES_IN_A_LINE])
     more = len(most) - RULES_IN_A_LINE
@@ -96,7 +95,7 @@ def _counts(findings: Sequence[Finding]) -> str:
 
 
 def _table(findings: Sequence[Finding], width: int) -> Table:
-    """A row a finding, of two lines at most."""
+    """Table with one row per finding, of at most two lines."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for name in ("rule", "severity", "count", "the first of them"):
         table.add_column(name, no_wrap=True, overflow="ellipsis", justify="right" if name == "count" else "left")
@@ -132,7 +131,7 @@ def _profile(profile: Profile, ascii_only: bool) -> Iterator[str]:
 
 
 def _bar(profile: Profile, marks: str) -> str:
-    """The four states as a bar in which each that occurs has its place, and in numbers."""
+    """Share of the four states, as numbers and as a bar in which each existing state is visible."""
     shares = [profile.share(state) for state in STATES]
     cells = [max(round(share * _BAR), 1) if share else 0 for share in shares]
     cells[int(np.argmax(cells))] += _BAR - sum(cells)
@@ -144,8 +143,8 @@ def _bar(profile: Profile, marks: str) -> str:
 
 
 def _sparkline(values: Sequence[float], marks: str) -> str:
-    """One mark a value, from the lowest to the highest; of more values than fit, the means of
-    neighbours."""
+    """One mark per value, from the lowest to the highest; if there are too many values, means of
+    neighbors."""
     means = np.array([part.mean() for part in np.array_split(np.array(values), min(len(values), _SPARKS))])
     span = float(np.ptp(means)) or 1.0
     return "".join(marks[int(place)] for place in (means - means.min()) / span * (len(marks) - 1))

@@ -1,4 +1,4 @@
-"""Commands for access control: make, list and revoke links of wall screens and feeds, and read the audit log."""
+"""Commands for access control: make, list and revoke share links, and read the audit log."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ def link(
 ) -> None:
     """Make a link for a wall screen, a calendar or a person.
 
-    With --view feed it is for a calendar and a feed reader. With --view person it shows a person's own week, and takes
-    their answers to shifts; without --person each person of the depot gets one. Every other link is read-only. An
-    address is told once, here; whoever has it may look until it expires or is revoked.
+    With --view feed it is for a calendar and a feed reader. With --view person it shows a person's
+    own week, and takes their answers to shifts; without --person each person of the depot gets one.
+    Every other link is read-only. The URL is shown only once, here; anyone who has it may use it
+    until it expires or is revoked.
     """
     from forecaster.config import load
 
@@ -56,7 +57,7 @@ def links(
     by: By = None,
     as_json: Json = False,
 ) -> None:
-    """List the links of wall screens and feeds, or revoke one."""
+    """List the share links, or revoke one."""
     from forecaster.config import load
 
     spec, now = load(file), datetime.now(UTC)
@@ -75,7 +76,7 @@ def audit(
     limit: Annotated[int, typer.Option(min=1, help="Number of entries, newest first.")] = 100,
     as_json: Json = False,
 ) -> None:
-    """Show who wrote what on the page, the newest first."""
+    """Show the audit log of writes on the page, newest first."""
     from forecaster.config import load
     from forecaster.ledger import access as ledger_access
     from forecaster.ledger.store import Ledger
@@ -107,7 +108,7 @@ def _revoke_link(spec: Spec, link_id: str, by: str, now: datetime) -> tuple[Link
     from forecaster.ledger import access as ledger_access
     from forecaster.ledger.store import Ledger
 
-    with Ledger.open_reader(spec.ledger_url):  # where there is none, none is made
+    with Ledger.open_reader(spec.ledger_url):  # opening a reader raises NoLedger instead of creating a ledger
         pass
     with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
         closed, was_open = ledger_access.revoke(connection, spec.name, link_id, by=by, at=now)

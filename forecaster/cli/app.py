@@ -1,4 +1,5 @@
-"""Command-line interface (typer): the commands, each one call deep, which import what they need only when called."""
+"""Command-line interface (typer): the commands, which are thin and import what they need only when
+called."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ DEBUG = "FORECASTER_DEBUG"
 
 
 class GroupedHelp(TyperGroup):
-    """Lists the commands in `--help` by what they are for."""
+    """Lists the commands in `--help` by group."""
 
     # Typer's own copies of Click's classes
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -80,10 +81,10 @@ def common(
         bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Options before every command."""
+    """Options accepted before every command."""
 
 
-# In the order in which --help lists them.
+# In the order of --help.
 GROUPS: Mapping[str, Mapping[str, Callable[..., None] | typer.Typer]] = {
     "Begin": {
         "demo": project.demo,
@@ -157,10 +158,10 @@ for commands in GROUPS.values():
 
 
 def main() -> None:
-    """Run a command; what a user can cause is told in sentences, and a traceback is shown only to those who ask."""
+    """Run a command; print user errors as sentences, and a traceback only on request."""
     parent_watch.end_with_parent()
     garbage.look_seldom()
-    # else Python looks through all that is there, several times, before it ends
+    # otherwise the garbage collector scans all objects several times at exit
     atexit.register(gc.freeze)
     try:
         _refuse_bytes(sys.argv[1:])
@@ -175,7 +176,7 @@ def main() -> None:
 
 
 def _refuse_bytes(words: Sequence[str]) -> None:
-    """Raises SpecError for a word that is no text, unless a file is called so."""
+    """Raises SpecError for an argument that is not valid text, unless a file has that name."""
     for word in words:
         text = os.fsencode(word).decode("utf-8", "backslashreplace")
         if text != word and not os.path.exists(word):

@@ -23,7 +23,7 @@ def backup(
 ) -> None:
     """Copy ledger, lake, bundles and reports into a folder.
 
-    A night may run meanwhile. MLflow's and Prefect's own databases are not among it.
+    A run may be at work meanwhile. The databases of MLflow and Prefect are not included.
     """
     from forecaster.config import load
     from forecaster.operations import backup as backups
@@ -36,10 +36,11 @@ def restore(
     folder: Annotated[Path, typer.Option("--from", metavar="DIR", help="A folder that `forecaster backup` made.")],
     replace: Annotated[bool, typer.Option("--replace", help="Replace the ledger, lake and bundles there.")] = False,
 ) -> None:
-    """Bring ledger, lake, bundles and reports back from a folder.
+    """Restore ledger, lake, bundles and reports from a folder.
 
-    Refuses where something is there already, unless it shall be replaced: also a ledger that is damaged or of a later
-    version, whose file is put aside. The ledger may be another database than the one that was backed up.
+    Fails if there is existing data, unless --replace is given: also a ledger that is damaged or of
+    a later version, whose file is renamed. The ledger may be in another database than the one
+    backed up.
     """
     from forecaster.config import load
     from forecaster.operations import restore as restores

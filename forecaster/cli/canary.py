@@ -1,4 +1,4 @@
-"""The command of canaries: what runs, what became of those before, and an end by hand."""
+"""Command for canaries: show the running one and earlier ones, and stop one by hand."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def canary(
     by: By = None,
     as_json: Json = False,
 ) -> None:
-    """Show the canary that runs, or stop it.
+    """Show the running canary, or stop it.
 
-    The last ones are shown too. What is on the page stays until the next prediction.
+    The last ones are shown too. The page changes with the next prediction.
     """
     from forecaster.config import load
     from forecaster.ledger.store import Ledger
@@ -58,7 +58,7 @@ def _stop(spec: Spec, reason: str | None, by: str | None) -> None:
     from forecaster.registry import outbox
 
     who, canaries = decision(by, reason or ""), plugin("canary.ledger")
-    with Ledger.open_reader(spec.ledger_url):  # where there is none, none is made
+    with Ledger.open_reader(spec.ledger_url):  # opening a reader raises NoLedger instead of creating a ledger
         pass
     with Ledger.open(spec.ledger_url) as ledger:
         with ledger.transaction() as connection:

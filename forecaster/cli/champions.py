@@ -1,4 +1,5 @@
-"""Commands for promotion and rollback: list champions, promote a bundle by hand, go back to the champion before."""
+"""Commands for promotion and rollback: list champions, promote a bundle by hand, return to the
+previous champion."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def champions(
         typer.Option("--card", metavar="BUNDLE", help="Only the model card of this stored bundle, in Markdown."),
     ] = None,
 ) -> None:
-    """Show who was champion when, the newest first."""
+    """Show all champions, newest first."""
     from forecaster.config import load
     from forecaster.ledger.store import Ledger
     from forecaster.publishing import champion_fit
@@ -84,9 +85,9 @@ def promote(
 
 
 def rollback(file: File, reason: Reason, by: By = None) -> None:
-    """Let the champion before this one forecast again.
+    """Return to the champion before this one.
 
-    The next prediction is its own; what is on the page stays until then.
+    It makes the next prediction; the page stays unchanged until then.
     """
     from forecaster.config import load
     from forecaster.registry import champion
@@ -98,13 +99,13 @@ def rollback(file: File, reason: Reason, by: By = None) -> None:
 
 
 def _notify(spec: Spec, sentence: str) -> None:
-    """Tell `notify.blocks` of a step back; it stands, whoever can be told."""
+    """Notify `notify.blocks` of a rollback, which holds even if nobody can be notified."""
     if not spec.notify.blocks:
         return
     for line in entry_points(group="forecaster.lines", name="told"):
         try:
             line.load()(spec, "rollback", sentence)
-        except Exception as error:  # of whatever kind a service may raise
+        except Exception as error:  # a service may raise anything
             print_line(f"Nobody was told: {type(error).__name__}: {error}", err=True)
 
 

@@ -1,4 +1,4 @@
-"""Command for morning digests: what would be sent, or to send it."""
+"""Command for morning digests: show one, or send them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def digest(
 ) -> None:
     """Show a morning digest as it would be sent now, or send it.
 
-    With --send and neither --depot nor --city every digest that `notify.digest` declares is sent.
+    With --send and neither --depot nor --city all digests declared in `notify.digest` are sent.
     """
     if depot and city:
         raise SpecError("found --depot and --city, wanted only one of them")

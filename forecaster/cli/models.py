@@ -17,7 +17,7 @@ from forecaster.core.language.sentences import from_argument
 from forecaster.core.terminal import escaped_lines
 from forecaster.errors import DEGRADED, OUR_FAULT, PUBLISHED, MissingExtra, SpecError
 
-# objects, after which a prediction looks for garbage: it imports half as many, and all of them stay
+# objects allocated before a garbage collection: imports create half as many, and all of them stay
 SELDOM = 500_000
 
 
@@ -38,8 +38,8 @@ def backtest(
 ) -> None:
     """Compare our model and its rivals on the same past days.
 
-    Trains on what the lake held before the last `backtest.days` days, forecasts these, and says who wins and whether
-    that is more than chance. Nothing is published.
+    Trains on the data before the last `backtest.days` days, forecasts these, and reports the winner
+    and whether the difference is significant. Nothing is published.
     """
     import json
 
@@ -70,9 +70,9 @@ def assist(
     file: File,
     number: Annotated[int, typer.Option("--number", min=1, help="Number of this host, from 1.")],
 ) -> None:
-    """Train beside a night that runs on another machine.
+    """Join the training of a run on another machine.
 
-    Waits at most five minutes for the night to come to its training; `training.hosts` says where that is.
+    Waits at most five minutes for the run to begin training; `training.hosts` declares its address.
     """
     try:
         from forecaster.training.fit_candidate import assist
@@ -97,7 +97,7 @@ def compare_hlo(
 ) -> None:
     """Compare what XLA compiled in two versions.
 
-    Tells which programs are new, gone or changed, with their instructions, fusions, FLOPs and bytes.
+    Lists new, removed and changed programs, with their instructions, fusions, FLOPs and bytes.
     """
     import json
 
@@ -120,10 +120,10 @@ def warm(
         int, typer.Option(min=1, max=56, help="Number of coming nights: training steps grow with the days.")
     ] = 2,
 ) -> None:
-    """Compile what the next night needs, into the cache.
+    """Compile into the cache what the next nightly run needs.
 
-    Run it with a new version, or on a new machine, before the night: that one then compiles nothing. Trains one epoch
-    and keeps no model.
+    Run it with a new version, or on a new machine, before the nightly run, which then compiles
+    nothing. Trains one epoch and keeps no model.
     """
     from forecaster.core.progress import NightProgress
 
@@ -160,12 +160,12 @@ def predict(
 
     The page keeps a forecast as of a later time, unless --replace is given.
 
-    Where the champion cannot be used, the seasonal naive goes out, and the command exits with 3. Where a named bundle
-    cannot be used, nothing is published, and the command exits with 2.
+    If the champion is unusable, the seasonal naive is published, and the exit code is 3. If a named
+    bundle is unusable, nothing is published, and the exit code is 2.
     """
     gc.set_threshold(SELDOM)
-    # Read when pyarrow is first imported. Its own allocator keeps 70 MB that a process of seconds
-    # never needs again.
+    # Read when pyarrow is first imported. Its own allocator holds 70 MB, which a short-lived
+    # process does not need.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     from forecaster.ledger.publication import WITHOUT_OWN_MODEL
     from forecaster.publishing.predict import predict
@@ -181,14 +181,14 @@ def predict(
         note=note and from_argument(note),
         replace_newer=replace,
     )
-    # standard output is the forecast's alone then; what is said goes to standard error
+    # standard output is reserved for the forecast; messages go to standard error
     if out is not None:
         from forecaster.publishing.outcome import serialize
 
         sys.stdout.buffer.write(serialize(published, out.value))
         sys.stdout.flush()
     is_degraded = published.tier in WITHOUT_OWN_MODEL
-    # The note of a degraded one is told on standard error, and not twice.
+    # The note of a degraded forecast goes to standard error only.
     text = published.to_json() if json else escaped_lines(published.sentence(with_note=not is_degraded))
     typer.echo(text, err=out is not None)
     if is_degraded:
@@ -201,7 +201,7 @@ def replay(
     run: Annotated[str, typer.Argument(metavar="RUN", help="Id of the run that published, as in the ledger.")],
     verify: Annotated[bool, typer.Option("--verify", help="Exit with 1 when a value differs.")] = False,
 ) -> None:
-    """Make a published forecast again and compare the values.
+    """Recompute a published forecast and compare the values.
 
     Reads the run's bundle and what the lake knew at its instant; publishes nothing.
     """

@@ -1,4 +1,4 @@
-"""Commands for whoever is on call: metrics, for Prometheus, and how each promise stands."""
+"""Commands for on-call staff: metrics for Prometheus, and the state of each promise."""
 
 from __future__ import annotations
 
@@ -49,9 +49,10 @@ def metrics(
         typer.Option("--textfile", metavar="PATH", help="Write a .prom file for node exporter's textfile collector."),
     ] = None,
 ) -> None:
-    """Tell Prometheus what the ledger says, or print it.
+    """Expose the ledger's metrics to Prometheus, or print them.
 
-    Works when nothing else runs: stage seconds, compiles, memory, publications, missing nights, accuracy.
+    Works while nothing else runs: stage seconds, compilations, memory, publications, missing
+    nights, accuracy.
     """
     if port is not None and textfile is not None:
         raise SpecError("found --port and --textfile, wanted only one of them")
@@ -66,7 +67,7 @@ def metrics(
     else:
         from forecaster.monitoring import listener
 
-        # the first night makes it; one of another version is told now, not at each scrape
+        # the first run creates it; one of another version is reported now, not at each scrape
         with suppress(NoLedger):
             Ledger.open_reader(spec.ledger_url).close()
         url = listener.listen(exposition.registry(spec, process=True), f"[{host}]:{port}", "--port")
@@ -75,10 +76,10 @@ def metrics(
 
 
 def slo(file: File, as_json: Json = False) -> None:
-    """Say how each promise of the section `slo` stands.
+    """Show the state of each promise in the section `slo`.
 
-    State, what is left of its error budget over its whole window, and how fast that burns: at 1 the last week would
-    spend exactly all of it. Exits with 3 where one is broken.
+    State, rest of its error budget over the whole window, and burn rate: at 1 the last week would
+    spend exactly all of it. The exit code is 3 if a promise is broken.
     """
     spec = load_spec(file)
     from forecaster.ledger.store import Ledger

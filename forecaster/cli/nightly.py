@@ -1,4 +1,4 @@
-"""Commands that run the night, its backfill and its schedule: run, plan, apply, deploy, status."""
+"""Commands for the nightly run, its backfill and its schedule: run, plan, apply, deploy, status."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def run(
 
 
 def _nothing_is_due(spec: Spec) -> bool:
-    """Whether every night has its forecasts. Raises LedgerError where that cannot be read."""
+    """Return true if every night has its forecasts. Raises LedgerError if the ledger is unreadable."""
     from forecaster.ledger.store import Ledger
     from forecaster.operations import due_nights
 
@@ -82,14 +82,14 @@ def _nothing_is_due(spec: Spec) -> bool:
 
 
 def _places(spec: Spec) -> Iterator[str]:
-    """Places of the last night's run and its report."""
+    """Lines with the URLs of the last nightly run and its report."""
     from forecaster.ledger.store import Ledger
     from forecaster.registry import addresses
 
     try:
         with Ledger.open_reader(spec.ledger_url) as ledger:
             runs = ledger.runs(spec.name, limit=1, nights=True)
-    except LedgerError as error:  # the forecast is out: where its run is to be seen is no reason to end otherwise
+    except LedgerError as error:  # the forecast is out; a missing URL of its run must not change the exit code
         yield f"The run:  not known: {error}"
         return
     if not runs:
@@ -128,7 +128,7 @@ def backfill(
     again: Annotated[bool, typer.Option("--again", help="Also dates that already have forecasts.")] = False,
     plain: Plain = False,
 ) -> None:
-    """Forecast past dates into the archive, the oldest first."""
+    """Forecast past dates into the archive, oldest first."""
     spec = load_spec(file)
     days = [
         parsed_time(name, text, "a day such as 2026-11-01").date() for name, text in (("--from", first), ("--to", last))
@@ -137,14 +137,15 @@ def backfill(
 
 
 def maintain(file: File, plain: Plain = False) -> None:
-    """Tidy the lake, and remove what was kept long enough."""
+    """Compact the lake, and remove what exceeds its retention."""
     raise typer.Exit(int(entry_point("maintain")(file, load_spec(file), plain=plain)))
 
 
 def plan(file: File) -> None:
-    """Show what tonight would do and what differs; change nothing.
+    """Show what the next run would do and change; change nothing.
 
-    Compares with the last published night: the pipeline file key by key, depots, calendar, what would be reused.
+    Compares with the last published night: the pipeline file key by key, depots, calendar, what
+    would be reused.
     """
     from forecaster.operations import plan as plans
 
@@ -152,7 +153,7 @@ def plan(file: File) -> None:
 
 
 def apply(file: File) -> None:
-    """Deploy what `plan` has shown."""
+    """Deploy what `plan` showed."""
     from forecaster.operations import plan as plans
 
     spec = load_spec(file)
@@ -161,7 +162,7 @@ def apply(file: File) -> None:
 
 
 def deploy(file: File) -> None:
-    """Declare the flows and their schedule to Prefect."""
+    """Deploy the flows and their schedule to Prefect."""
     print_lines(entry_point("deploy")(file, load_spec(file)))
 
 
@@ -181,7 +182,7 @@ def up(
 ) -> None:
     """Start server, worker, MLflow and page; Ctrl-C stops them.
 
-    A part that ends is started again, with growing pauses.
+    A part that exits is restarted, with growing pauses.
     """
     ports = {"prefect": prefect_port, "mlflow": mlflow_port, "page": page_port}
     ports |= {"metrics": metrics_port} if metrics_port is not None else {}
@@ -195,7 +196,7 @@ def up(
 
 
 def status(file: File) -> None:
-    """Say what is up, what comes next, and how the last run went."""
+    """Show what is up, what comes next, and how the last run went."""
     print_lines(entry_point("status")(load_spec(file), datetime.now(UTC)))
 
 

@@ -1,4 +1,4 @@
-"""Shared options and arguments of the commands, and how their text is parsed."""
+"""Shared options and arguments of the commands, and their parsing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Plain = Annotated[bool, typer.Option("--plain", help="Run without Prefect: the s
 
 
 def print_line(line: object, *, err: bool = False) -> None:
-    """A line for people; some of it may have been written by others, and moves no cursor."""
+    """Print a line for people; escape control characters, since parts may come from outside."""
     typer.echo(escaped(str(line)), err=err)
 
 
@@ -44,7 +44,7 @@ def print_lines(lines: Any) -> None:
 
 
 def command_here(command: str) -> str:
-    """Command line for a command that is installed beside ours."""
+    """Command line of a command installed next to ours."""
     beside = Path(sys.argv[0]).with_name(command)
     return str(beside) if shutil.which(command) is None and beside.is_file() else command
 
@@ -56,7 +56,7 @@ def load_spec(file: Path) -> Spec:
 
 
 def entry_point(name: str) -> Any:
-    """Object of another part of the project under the entry-point group `forecaster.lines`."""
+    """Load an object of another package by its entry point in the group `forecaster.lines`."""
     extra = {"nightly": "train,flows", "page": "dashboard", "start": "train,dashboard", "digest": "dashboard"}.get(
         name, "flows"
     )
@@ -69,7 +69,7 @@ def entry_point(name: str) -> Any:
 
 @contextmanager
 def needs_extra(extra: str) -> Iterator[None]:
-    """Name the extra that brings a package which an import inside lacks. Raises MissingExtra."""
+    """Name the extra that provides a package missing in an import. Raises MissingExtra."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -77,7 +77,8 @@ def needs_extra(extra: str) -> Iterator[None]:
 
 
 def instant(text: str | None, spec: Spec) -> datetime | None:
-    """An `--as-of`: a bare day means the hour of that day's night; without an offset it is local time."""
+    """Parse an `--as-of`: a bare date means the hour of that day's nightly run; without an offset
+    it is local time."""
     if text is None:
         return None
     expected = "a day such as 2026-11-01 or an instant such as 2026-11-01T03:15"
@@ -105,7 +106,7 @@ def decision(by: str | None, reason: str) -> dict[str, Any]:
 
 
 def login_name(by: str | None) -> str:
-    """The name that `--by` gives, else of whoever is logged in. Raises SpecError where there is neither."""
+    """Name given by `--by`, or the login name. Raises SpecError if there is neither."""
     try:
         return by or getpass.getuser()
     except (OSError, KeyError):

@@ -1,4 +1,5 @@
-"""Commands for planners' overrides (judgmental adjustments): change a published number, withdraw it, see its worth."""
+"""Commands for planners' overrides (judgmental adjustments): change a published number, withdraw
+it, show its value."""
 
 from __future__ import annotations
 
@@ -39,10 +40,11 @@ def override(
     ] = None,
     by: By = None,
 ) -> None:
-    """Put a planner's number in the place of the model's.
+    """Replace the model's number with a planner's.
 
-    The page shows both at once, with rosters and totals to match; later nights take it up until it expires. A wish for
-    several days or depots is written down whole or not at all, an override for each open day.
+    The page shows both at once, with matching rosters and totals; later runs apply it until it
+    expires. A request for several days or depots is stored completely or not at all, as one
+    override per open day.
     """
     from forecaster.config import load
     from forecaster.planning import service
@@ -64,7 +66,7 @@ def withdraw(
     note: Annotated[str, typer.Option(help="Why.")] = "",
     by: By = None,
 ) -> None:
-    """Take an override back; its row stays."""
+    """Withdraw an override; its row stays."""
     from forecaster.config import load
     from forecaster.planning import service
 
@@ -78,7 +80,7 @@ def overrides(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """List every override, or what they were worth."""
+    """List all overrides, or their value."""
     from forecaster.config import load
     from forecaster.ledger.store import Ledger
     from forecaster.planning import service

@@ -61,10 +61,10 @@ def init(
 ) -> None:
     """Make a folder to start from: a sample, or your own data.
 
-    With --from the pipeline file says beside each key why it has its value; the files stay where they are. Where
-    no folder is named, a new one is called as the first file is. What the data leave open is asked on a terminal;
-    without one the command exits with 2 and prints the options that answer. Exits with 4 when no forecast can start
-    from the data.
+    With --from, the pipeline file explains next to each key why it has its value; the files stay
+    where they are. Without a folder, a new one is named after the first file. Ambiguities in the
+    data become questions on a terminal; without a terminal the exit code is 2, and the options that
+    answer them are printed. The exit code is 4 if no forecast can start from the data.
     """
     files, folder = _files_and_folder(paths or [], own or [], into)
     answers = TableAnswers.of(rows, site, day, count, where or ())
@@ -81,7 +81,7 @@ def init(
 
 
 def _files_and_folder(paths: list[Path], own: list[Path], into: Path | None) -> tuple[list[Path], Path | None]:
-    """Input files and output folder: of the arguments beside --from those that are no folder are
+    """Separate input files and output folder: with --from, arguments that are not folders are
     files, too."""
     folders = [path for path in paths if not own or (not path.is_file() and path.suffix.lower() not in DATA_FILES)]
     folders += [into] if into else []
@@ -91,7 +91,7 @@ def _files_and_folder(paths: list[Path], own: list[Path], into: Path | None) -> 
 
 
 def _start_from(files: list[Path], folder: Path | None, country: str | None, answers: TableAnswers) -> int:
-    """Write a pipeline file for somebody's own files; the exit code."""
+    """Write a pipeline file for the user's own files; return the exit code."""
     from forecaster.onboarding import start
 
     ask, choose = (_country, _choice) if sys.stdin.isatty() and sys.stdout.isatty() else (None, None)
@@ -111,7 +111,7 @@ def _country() -> str:
 
 
 def _choice(question: Question) -> str:
-    """Answer of somebody at a terminal to a question about the table."""
+    """Ask a user at the terminal a question about the table."""
     typer.echo(escaped_lines(question.text))
     for number, choice in enumerate(question.choices, start=1):
         typer.echo(escaped_lines(f"  {number}  {choice.answer}   {choice.evidence}"))
@@ -130,8 +130,9 @@ def check(
 ) -> None:
     """Try a pipeline file against its sources; change nothing.
 
-    Reads every source, holds the rows against the contract, and says what a night would start from, on one screen and,
-    with pictures, as an HTML page. Exits with 4 when no forecast can start from the data.
+    Reads every source, checks the rows against the contract, and reports what a run would start
+    from, on one screen and, with charts, as an HTML page. The exit code is 4 if no forecast can
+    start from the data.
     """
     spec = load_spec(file)
     from rich.console import Console
@@ -141,7 +142,7 @@ def check(
 
     console, now = Console(highlight=False, emoji=False), datetime.now(UTC)
     if adapt := getattr(sys.stdout, "reconfigure", None):
-        adapt(errors="replace")  # a letter that the screen does not have becomes a question mark
+        adapt(errors="replace")  # a character that the terminal lacks becomes a question mark
     outcome = dry_run.check(spec, now=now, as_of=instant(as_of, spec))
     outcome = replace(outcome, contradictions=tuple(contradictions.of(spec)))
     look = {"tables": console.is_terminal, "ascii_only": console.options.ascii_only}
@@ -159,7 +160,8 @@ def start(
 ) -> None:
     """Open a guide in the browser: from a file to forecasts.
 
-    Its steps do what `init --from`, `check`, `run` and `serve` do, in forms. Files that are dropped there go into DIR.
+    Its steps are forms for `init --from`, `check`, `run` and `serve`. Files dropped there are
+    copied into DIR.
     """
     entry_point("start")(folder, host=host, port=port)
 
@@ -171,7 +173,7 @@ def demo(
 ) -> None:
     """Show forecasts of a simulated fleet, in one line.
 
-    Makes the sample of `init`, runs it, and serves its page. A demo that is there already is shown as it is.
+    Makes the sample of `init`, runs it, and serves its page. An existing demo is shown unchanged.
     """
     is_new = not (folder / PIPELINE).is_file()
     serve_guide = entry_point("start")
@@ -196,8 +198,8 @@ def serve(
 ) -> None:
     """Show the forecasts as a web page.
 
-    Of several files each pipeline has its pages under /p/NAME, and the front page shows all of them. Without FILE, and
-    without a pipeline.yaml here, the guide of `start` opens.
+    With several files each pipeline has its pages under /p/NAME, and the front page shows all of
+    them. Without FILE, and without a pipeline.yaml here, the guide of `start` opens.
     """
     if file is None and not Path(PIPELINE).is_file():
         start(NEW_FOLDER, host, port)
@@ -227,8 +229,8 @@ def infer(
 ) -> None:
     """Serve the champion to other programs, over HTTP.
 
-    Raw inputs in, quantiles out, by the Open Inference Protocol; forecasts by depot at /v1/forecast. A new champion
-    takes over without a pause.
+    Raw inputs in, quantiles out, by the Open Inference Protocol; forecasts by depot at
+    /v1/forecast. A new champion takes over without interruption.
     """
     from forecaster.core.parallel import available_cores
     from forecaster.serving.batching import BatchLimits
@@ -252,7 +254,8 @@ def schema() -> None:
 def contract(file: File) -> None:
     """Print the data contract of the feed, for its owner.
 
-    It is YAML after the Open Data Contract Standard 3.1: columns, rules, and what the last night found.
+    YAML in the Open Data Contract Standard 3.1: columns, rules, and the findings of the last
+    nightly run.
     """
     import yaml
 
@@ -267,10 +270,10 @@ def contract(file: File) -> None:
 
 
 def doctor(file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="The pipeline file.")] = None) -> None:
-    """Say what is installed and what state a pipeline is in.
+    """Check the installation and the state of a pipeline.
 
-    Versions, devices, memory, disk and port; with a file also its lake, ledger, last run, publication and champion.
-    Exits with 1 when something is broken.
+    Versions, devices, memory, disk and port; with a file also its lake, ledger, last run,
+    publication and champion. The exit code is 1 if something is broken.
     """
     spec = load_spec(file) if file else None
     from forecaster.operations.doctor import examine

@@ -17,8 +17,8 @@ from forecaster.errors import SpecError
 if TYPE_CHECKING:
     from forecaster.operations.quarantine import QuarantinedRow, RowSelection
 
-SHOWN = 50  # rows of a list
-_NAME = 40  # characters of a depot id in a list
+SHOWN = 50  # maximum rows of a list
+_NAME = 40  # maximum characters of a depot id in a list
 
 quarantine = typer.Typer(
     help="List rows that broke a rule, and decide about them.", no_args_is_help=True, rich_markup_mode=None
@@ -41,7 +41,7 @@ def list_(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """List the rows that wait for a decision, the newest first."""
+    """List the rows that await a decision, newest first."""
     from forecaster.config import load
     from forecaster.operations.quarantine import STATES, RowSelection, quarantined_rows
 
@@ -66,7 +66,7 @@ def _row_line(row: QuarantinedRow) -> str:
 
 @quarantine.command()
 def show(file: File, identity: Annotated[str, typer.Argument(metavar="ID")], as_json: Json = False) -> None:
-    """Show a row whole: what it said, which rule it broke, and what was decided."""
+    """Show a complete row: its content, the broken rule, and the decision."""
     from forecaster.config import load
     from forecaster.operations.quarantine import STATES, RowSelection, quarantined_rows
 
@@ -96,9 +96,9 @@ def release(
     batch: Batch = None,
     by: By = None,
 ) -> None:
-    """Let rows into the history as they stand; the next run uses them.
+    """Release rows into the history as they stand; the next run uses them.
 
-    They count as known from now on. A row that cannot be read as it stands is not released, and then none is.
+    They count as known from now on. If a row cannot be read as it stands, none is released.
     """
     from forecaster.config import load
     from forecaster.operations import quarantine as dead_letters
@@ -117,7 +117,7 @@ def discard(
     batch: Batch = None,
     by: By = None,
 ) -> None:
-    """Set rows aside for good: they are kept, but no night tells of them again."""
+    """Discard rows permanently: they are kept, but no run reports them again."""
     from forecaster.config import load
     from forecaster.operations import quarantine as dead_letters
 
@@ -131,7 +131,7 @@ def history(
     day: Annotated[str, typer.Argument(metavar="DATE", help="As in 2026-11-01.")],
     as_json: Json = False,
 ) -> None:
-    """Show every version of a depot's day."""
+    """Show all versions of a depot's day."""
     from forecaster.config import load
     from forecaster.operations.day_history import versions
 
@@ -144,7 +144,7 @@ def history(
     if as_json:
         typer.echo(json.dumps(asdict(day_history), default=str, indent=2))
         return
-    # first what was accepted, in the order in which it became known, then what was refused
+    # accepted versions, in the order in which they became known, then rejected ones
     for version in day_history.versions:
         count = "not known" if version.demand is None else f"{version.demand:g}"
         state = {True: "open", False: "closed", None: ""}[version.open]

@@ -1,4 +1,5 @@
-"""Command for rosters: whom depots need by shift, or who works when, as a file for planners' tools."""
+"""Command for rosters: write required drivers by shift, or each person's shifts, as a file for
+planners' tools."""
 
 from __future__ import annotations
 
@@ -48,8 +49,8 @@ def roster(
 ) -> None:
     """Write the published roster as a file for other tools.
 
-    The crews of each depot, day and shift as CSV, or with --week the shifts of each person, where `staffing.people` is
-    declared, and those that are open, as CSV, an Excel workbook or a calendar.
+    The crews of each depot, day and shift as CSV, or with --week the shifts of each person, if
+    `staffing.people` is declared, and the open ones, as CSV, an Excel workbook or a calendar.
     """
     _check_options(week, form, output, person)
     spec = load_spec(file)
@@ -79,8 +80,8 @@ def forget(
 ) -> None:
     """Remove a person's name from the ledger.
 
-    It is removed from plans, shifts set by hand, answers, links and the audit. What was removed is printed, and which
-    copies remain.
+    It is removed from plans, shifts set by hand, answers, links and the audit log. Prints what was
+    removed, and which copies remain.
     """
     forget = plugin("people.forget")
 
@@ -100,7 +101,7 @@ def _check_options(week: bool, form: FileForm, output: Path | None, person: str 
 def chosen_depots(
     depots: tuple[PublishedDepot, ...], depot: str | None, city: str | None
 ) -> tuple[PublishedDepot, ...]:
-    """The depots that were asked for. Raises NoSuchRow where there are none."""
+    """The selected depots. Raises NoSuchRow if there are none."""
     chosen = tuple(
         published
         for published in depots
@@ -117,7 +118,7 @@ def chosen_depots(
 
 
 def _crews(depots: tuple[PublishedDepot, ...]) -> bytes:
-    """A row for each depot, day and shift; of a day without shifts the shift is empty."""
+    """CSV with a row for each depot, day and shift; the shift is empty for days without shifts."""
     from forecaster.staffing.csv_sheet import CsvSheet
 
     rows = [
@@ -133,7 +134,7 @@ def _crews(depots: tuple[PublishedDepot, ...]) -> bytes:
 
 
 def week_file(spec: Spec, ledger: Ledger, head: Head, depots: tuple[PublishedDepot, ...]) -> Any:
-    """The plans of the week of depots. Raises SpecError where no people are declared, or no plan was made."""
+    """Plans of the week of depots. Raises SpecError if no people are declared, or no plan was made."""
     if spec.staffing is None or not spec.staffing.people:
         raise SpecError("found no staffing.people in the pipeline file, wanted the contracts of the people")
     files = plugin("people.files")

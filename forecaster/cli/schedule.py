@@ -1,4 +1,5 @@
-"""Command for published schedules: the states of the weeks ahead, and the publication of a week."""
+"""Command for published schedules: show the states of the weeks ahead, publish a week, export
+shifts."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ def schedule(
 ) -> None:
     """Show the states of weeks, publish one, or export shifts.
 
-    Inside `staffing.notice_days` a published crew changes only where that saves more than its `change_premium`.
+    Within `staffing.notice_days` a published crew changes only if that saves more than its
+    `change_premium`.
     """
     spec = load_spec(file)
     if (order_value is None) == (export == FORECAST):
@@ -80,7 +82,7 @@ def schedule(
 
 
 def _export(ledger: Ledger, spec: Spec, head: Head, depots: tuple[PublishedDepot, ...], system: str) -> None:
-    """Show the published plans of the week as records, one a line. Raises SpecError."""
+    """Print the published plans of the week as records, one per line. Raises SpecError."""
     file = week_file(spec, ledger, head, depots)
     with ledger.transaction() as connection:
         published = plugin("notice.schedules").read_told(connection, spec.name, head.cutoff)
@@ -100,7 +102,7 @@ def _publish(
     staffing: Staffing,
     by: str,
 ) -> None:
-    """Publish a week. Raises NoSuchRow where there is nothing to publish."""
+    """Publish a week. Raises NoSuchRow if there is nothing to publish."""
     days = monday, monday + timedelta(days=6)
     if not any(days[0] <= day.target_date <= days[1] for depot in depots for day in depot.days):
         raise NoSuchRow(f"found no depot with a day from {days[0]} to {days[1]}, wanted a week that is forecast")

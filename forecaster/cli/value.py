@@ -1,4 +1,4 @@
-"""Command `value`: what rosters cost and saved, and what that was reckoned from."""
+"""Command `value`: show the costs and savings of rosters."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def value(
     weeks: Annotated[int, typer.Option(min=1, max=52, help="Number of last weeks with known actuals.")] = 26,
     as_json: Json = False,
 ) -> None:
-    """Say what rosters cost and saved, in money.
+    """Show the costs and savings of rosters.
 
-    Beside other ways to roster, from what nights have written down; nothing is computed anew.
+    Compared with other rostering policies, from the results of past runs; nothing is recomputed.
     """
     from forecaster.ledger.store import Ledger
     from forecaster.staffing import value_account

@@ -1,5 +1,5 @@
-"""The pipeline file: its sections, each a frozen pydantic model, and `load`, which reads and checks
-the whole."""
+"""Sections of the pipeline file, each a frozen pydantic model, and `load`, which reads and checks
+the whole file."""
 
 from __future__ import annotations
 

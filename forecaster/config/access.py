@@ -14,15 +14,15 @@ from forecaster.config.base import Section
 from forecaster.config.credentials import fill
 
 SignIn = Literal["none", "header", "oidc"]
-GROUP = "group:"  # before the name of a group, since a person may be called as a group is
+GROUP = "group:"  # prefix of the name of a group: a person may have the same name as a group
 EVERYONE = "*"
 _REFERENCE = re.compile(r"\$\{(secret:)?[\w-]+\}")
-_HERE = r"(localhost|127\.0\.0\.1|\[::1\])(:\d+)?"  # where nobody listens on the way
+_HERE = r"(localhost|127\.0\.0\.1|\[::1\])(:\d+)?"  # loopback hosts, where plain http is safe
 _RATE = re.compile(r"[1-9]\d{0,6}/(second|minute|hour|day)")
 
 
 def only_reference(value: str | None) -> str | None:
-    """The value. Raises ValueError for a secret that stands in the file itself."""
+    """Return the value. Raises ValueError for a secret that is written in the file itself."""
     if value is not None and not _REFERENCE.fullmatch(value):
         raise ValueError(
             "found a secret in the file, wanted it named, as in ${PAGE_SECRET} for an environment variable"
@@ -73,7 +73,8 @@ class Oidc(Section):
 
 
 class Roles(Section):
-    """Permissions: names as people sign in, `group:NAME`, or `*` for every signed-in person."""
+    """Permissions by role: names of people as they sign in, `group:NAME`, or `*` for every
+    signed-in person."""
 
     viewer: tuple[str, ...] = (EVERYONE,)
     """May read."""
@@ -84,7 +85,7 @@ class Roles(Section):
 
 
 class Limits(Section):
-    """Rate limits for one person, or one address without sign-in; as in 300/minute."""
+    """Rate limits for each person, or for each address without sign-in; as in 300/minute."""
 
     reads: str = "300/minute"
     """Pages and API."""
@@ -120,14 +121,14 @@ class Access(Section):
     secret: str | None = None
     """Key for cookies and links, as a reference such as ${PAGE_SECRET}, at least 32 characters."""
     former_secret: str | None = None
-    """The key before it, which signs nothing any more: cookies and links that it signed stay valid."""
+    """The previous key. It signs nothing new, but cookies and links that it signed stay valid."""
     session_hours: float = Field(default=12, gt=0, le=24 * 31)
     """Lifetime of a session with `sign_in: oidc`."""
     roles: Roles = Roles()
     """Permissions by role."""
     cities: Mapping[str, tuple[str, ...]] = {}
     """Person or `group:NAME` → visible cities, `*` for all. Left out: all cities for everyone. A
-    person in no entry sees none."""
+    person without an entry sees none."""
     limits: Limits = Limits()
     """Rate limits."""
 
@@ -164,8 +165,8 @@ class Access(Section):
 
     @property
     def keys(self) -> dict[str, str]:
-        """The signing keys by their names here, filled in, the one that signs last. Raises SpecError if the environment
-        does not have one."""
+        """Signing keys by their names in this section, filled in; the last one signs. Raises
+        SpecError if the environment lacks one."""
         declared = {"former_secret": self.former_secret, "secret": self.secret}
         return {name: fill(value, credential=True) for name, value in declared.items() if value is not None}
 
@@ -177,4 +178,4 @@ class Page(Section):
     """Served with other pipelines (`forecaster serve a.yaml b.yaml`): pages are under `/p/NAME/`,
     and morning digests link there."""
     language: Literal["en", "de", "es", "ar"] = "en"
-    """Language of readers whose browser asks for none of these, and who chose none."""
+    """Language for readers who chose none and whose browser requests none of these."""

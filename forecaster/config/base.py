@@ -6,9 +6,8 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Section(BaseModel):
-    """A part of the pipeline file: frozen, and unknown keys are refused."""
+    """Base of the sections of the pipeline file: frozen; unknown keys are rejected."""
 
-    # Not `use_attribute_docstrings`: it parses the source of each section whenever one is imported,
-    # which takes a tenth of a second, while only the JSON Schema tells what stands there
-    # (`with_descriptions`).
+    # Not `use_attribute_docstrings`: it parses the source of each section on import, which takes a
+    # tenth of a second, and only the JSON Schema needs the descriptions (`with_descriptions`).
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)

@@ -1,7 +1,6 @@
-"""Environment variables and secrets of a pipeline file: fill them in, and redact them in everything
-that is written.
+"""Fill in the environment variables and secrets of a pipeline file, and redact them in all output.
 
-`${NAME}` is an environment variable. `${secret:NAME}` is a secret that whoever runs the pipeline
+`${NAME}` is an environment variable. `${secret:NAME}` is a secret that the caller of the pipeline
 provides; a flow takes it from a Prefect Secret block.
 """
 
@@ -17,37 +16,37 @@ from urllib.parse import quote, quote_plus
 from forecaster.errors import SpecError
 
 DATASETS = "FORECASTER_DATASETS"
-ENVIRONMENT_DEFAULTS = {DATASETS: "../shared/datasets"}  # relative to where the command is run
+ENVIRONMENT_DEFAULTS = {DATASETS: "../shared/datasets"}  # relative to the working directory
 
 _REFERENCE = re.compile(r"\$\{(?P<secret>secret:)?(?P<name>[\w-]+)\}")
-_SHORTEST = 3  # a shorter secret would be hidden in every other word
+_SHORTEST = 3  # characters; a shorter secret would be redacted inside ordinary words
 _secrets: dict[str, str] = {}
 _credentials: set[str] = set()
 
 
 def secrets_in(text: str) -> Iterator[str]:
-    """The names of the secrets that a text of the pipeline file names."""
+    """Names of the secrets that a text of the pipeline file references."""
     return (match["name"] for match in _REFERENCE.finditer(text) if match["secret"])
 
 
 def provide(secrets: Mapping[str, str]) -> None:
-    """Make secrets known by name to this process."""
+    """Register secrets by name in this process."""
     _secrets.update(secrets)
     _credentials.update(secrets.values())
 
 
 def conceal(credential: str | None) -> None:
-    """Have `hide` hide a credential from now on."""
+    """Register a credential for `hide` to redact."""
     if credential:
         _credentials.add(credential)
 
 
 def fill(text: str, *, credential: bool = False, quoted: bool = False) -> str:
-    """The text with what it names filled in; what a credential was filled with is hidden by `hide`
-    from then on.
+    """Return the text with its references filled in; `hide` redacts the filled-in secrets and
+    credentials from then on.
 
-    `quoted` spells what is filled in as a URL spells it, for a part of one that may hold any
-    character. Raises SpecError, which names the variable or secret, when it is not there.
+    `quoted` percent-encodes each value, for a part of a URL that may contain any character. Raises
+    SpecError, which names the variable or secret, if it is not set.
     """
 
     def value(match: re.Match[str]) -> str:
@@ -75,8 +74,8 @@ def fill(text: str, *, credential: bool = False, quoted: bool = False) -> str:
 
 
 def hide(text: str) -> str:
-    """The text with *** for every credential that was filled in so far, also as a URL, JSON or
-    Python spells it."""
+    """Return the text with *** for every credential filled in so far, also in its URL, JSON and
+    Python spellings."""
     for secret in sorted(_credentials, key=len, reverse=True):
         if len(secret) >= _SHORTEST:
             for spelling in sorted(_spellings(secret), key=len, reverse=True):
@@ -85,7 +84,7 @@ def hide(text: str) -> str:
 
 
 def _spellings(secret: str) -> set[str]:
-    # " +": as SQLAlchemy does
+    # SQLAlchemy quotes with safe=" +"
     in_urls = {quote(secret, safe=safe) for safe in ("", "/", " +")} | {quote_plus(secret)}
     in_code = {repr(secret)[1:-1], repr(repr(secret))[2:-2], json.dumps(secret)[1:-1]}
     return {secret, *in_urls, *in_code}

@@ -1,8 +1,7 @@
-"""Data validation rules by name: what each wants, and the severity of breaking it (quarantine, warn
-or stop).
+"""Define the data validation rules by name: the requirement of each, and its severity (quarantine,
+warn or stop).
 
-The contract asks some rules of a row alone, others of a row against its depot's history, others of a
-whole batch.
+Some rules apply to a row alone, others to a row and its depot's history, others to a whole batch.
 """
 
 from __future__ import annotations
@@ -16,20 +15,20 @@ from forecaster.core.language import N_
 from forecaster.core.language.sentences import Sentence, amount, sentence
 
 Severity = Literal["quarantine", "warn", "stop"]
-"""The row is kept aside; the row is taken and told of; the whole batch is kept aside."""
+"""Quarantine the row; accept the row and report it; or quarantine the whole batch."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A data validation rule: what it wants, and what happens to a row or batch that breaks it."""
+    """A data validation rule: its requirement, and the severity of breaking it."""
 
     severity: Severity
-    wanted: str  # `{…}` is filled in
-    may: tuple[Severity, ...]  # what the pipeline file may declare
-    releasable: bool = False  # may a person let a quarantined row in as it stands?
+    wanted: str  # requirement; `{…}` is filled in
+    may: tuple[Severity, ...]  # severities that the pipeline file may declare
+    releasable: bool = False  # True if a person may accept a quarantined row unchanged
 
 
-# what cannot be read, or would count twice, cannot be taken
+# unreadable or duplicate rows cannot be accepted
 _FORM: tuple[Severity, ...] = ("quarantine", "stop")
 _ANY: tuple[Severity, ...] = ("quarantine", "warn", "stop")
 _REPORT: tuple[Severity, ...] = ("warn", "stop")
@@ -60,7 +59,7 @@ OF_ROWS: Mapping[str, Rule] = {
     "duplicate_row": Rule("quarantine", N_("each reading once"), _FORM),
     "superseded": Rule("quarantine", N_("one value for a depot and day; the last row counts"), _FORM, releasable=True),
 }
-"""Asked of a row alone; the first that it breaks, in this order, is the reason."""
+"""Rules for a row alone; the first broken one, in this order, is the reason."""
 
 OF_HISTORY: Mapping[str, Rule] = {
     "stray_day": Rule("quarantine", N_("a day at most {apart} days before those of the other readings"), _FORM, True),
@@ -79,7 +78,7 @@ OF_HISTORY: Mapping[str, Rule] = {
     ),
     "spike": Rule("quarantine", N_("at most {spike_factor} times the usual (demand.rules.spike_factor)"), _ANY, True),
 }
-"""Asked of a reading that breaks no rule of its own, beside the days before it."""
+"""Rules for a reading that breaks no rule of a row, checked against the days before it."""
 
 OF_BATCHES: Mapping[str, Rule] = {
     "unreadable": Rule(
@@ -239,18 +238,18 @@ OF_BATCHES: Mapping[str, Rule] = {
     ),
     "legacy_depot": Rule("warn", N_("a depot that counts; the row is left out"), ("warn",)),
 }
-"""Asked of a batch, of what its depots were told of, or of the sources beside it."""
+"""Rules for a batch, for the attributes of its depots, or for the other sources."""
 
 RULES: Mapping[str, Rule] = {**OF_ROWS, **OF_HISTORY, **OF_BATCHES}
 STOPPED = "batch_stopped"
-"""The reason of rows that break no rule, in a batch that was stopped."""
+"""Reason for rows that break no rule but belong to a stopped batch."""
 
 
 _FORMS = {"max_demand": "g", "spike_factor": "g", "unreadable_share": ".0%", "thin_share": ".0%"}
 
 
 def requirement(rule: str, **values: Any) -> Sentence:
-    """Requirement of a rule, as a sentence; of the values those are filled in that it names."""
+    """Return the requirement of a rule as a sentence, with the values that it names filled in."""
     template = RULES[rule].wanted
     names = {name for _, name, _, _ in Formatter().parse(template) if name}
     return sentence(
@@ -259,5 +258,5 @@ def requirement(rule: str, **values: Any) -> Sentence:
 
 
 def severity(rule: str, declared: Mapping[str, Severity]) -> Severity:
-    """Action where the rule is broken: what the pipeline file declares, else the rule's own."""
+    """Return the severity of a rule: the one that the pipeline file declares, else the rule's own."""
     return declared.get(rule, RULES[rule].severity)

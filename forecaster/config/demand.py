@@ -38,20 +38,20 @@ class DemandColumns(Section):
     open: str | None = None
     """Column with 0 on closed days. Planned closures may also be events."""
     capped: str | None = None
-    """Column with yes or no: on these days demand was at least the count, as where a shop sold out.
-    The model learns an estimate of demand instead."""
+    """Column with yes or no; yes: demand was at least the count, as on a day on which a shop sold
+    out. The model learns an estimate of demand instead."""
     sold_out_at: str | None = None
-    """Column with the local time, as in 14:30, from which nothing more could be ordered; empty where
-    something always could. The count of such a day is a lower bound of demand."""
+    """Column with the local time, as in 14:30, from which nothing more could be ordered; empty if
+    orders were possible all day. The count of a day with such a time is a lower bound of demand."""
     capacity: str | None = None
-    """Column with the largest count that the depot could serve on the day: from it on, demand is at
-    least the count."""
+    """Column with the largest count that the depot could serve on the day; a count that reaches it
+    is a lower bound of demand."""
     recorded_at: str | None = None
-    """Column with the instant, or the day of a snapshot, at which the source recorded the row: the
-    last one of a depot's day counts. Without it: see `demand.recorded`."""
+    """Column with the instant at which the source recorded the row, or the day of a snapshot: the
+    last row of a depot's day counts. Without it: see `demand.recorded`."""
     order_id: str | None = None
-    """Column with the order number (with several rows for each order: the line number), with
-    `aggregate`: of rows of one depot and day with the same number the last one counts. For
+    """Column with the order number, or with the line number if an order has several rows. With
+    `aggregate`: of rows of one depot and day with the same number, the last one counts. For
     overlapping exports."""
 
     @field_validator("date")
@@ -63,22 +63,22 @@ class DemandColumns(Section):
 
     @property
     def limits(self) -> tuple[str, ...]:
-        """Declared columns that say on which days the count is a lower bound of demand."""
+        """Declared columns that mark the days on which the count is a lower bound of demand."""
         return tuple(name for name in (self.capped, self.sold_out_at, self.capacity) if name)
 
     @property
     def day(self) -> str:
-        """Name of the column with the day; of three columns the names together."""
+        """Name of the column with the day; the names of three columns are joined."""
         return self.date if isinstance(self.date, str) else "-".join(self.date)
 
     @property
     def day_columns(self) -> tuple[str, ...]:
-        """The columns of the source that hold the day."""
+        """Columns of the source that hold the day."""
         return (self.date,) if isinstance(self.date, str) else self.date
 
 
 def _words(values: Any) -> Any:
-    """A value or a list of values, as texts."""
+    """Convert a value or a list of values to texts. Raises ValueError if there is none."""
     if isinstance(values, Mapping):
         return values
     listed = values if isinstance(values, list | tuple) else [values]
@@ -110,8 +110,8 @@ class DemandRules(Section):
     closed_after_days: int = Field(default=90, ge=1)
     """A depot without readings for longer counts as closed, unless its closing day is declared."""
     max_age_days: int | None = Field(default=None, ge=0)
-    """A history whose newest reading is older (in days, up to the last complete day) is not
-    forecast; depots that are silent for longer are named. Left out: no limit."""
+    """Largest age of the newest reading, in days before the last complete day. An older history is
+    not forecast; depots that are silent for longer are named. Left out: no limit."""
     unreadable_share: float = Field(default=0.1, ge=0, le=1)
     """A batch with a larger share of unreadable rows is stopped; ten such rows are always
     tolerated."""
@@ -143,24 +143,24 @@ class Demand(Section):
     depot: str | None = None
     """Id of the only depot of a source without a column of depots."""
     where: Mapping[str, Condition] = {}
-    """Rows that count, by the values of their columns: `{status: [paid, sent]}` keeps rows with one
-    of these values, `{status: {not: [cancelled]}}` leaves rows with these values out. Case and
+    """Filter of rows by the values of their columns: `{status: [paid, sent]}` keeps rows with one
+    of these values, `{status: {not: [cancelled]}}` leaves out rows with these values. Case and
     blanks around a value do not matter; "" stands for an empty cell."""
     aggregate: Literal["none", "sum", "count"] = "none"
     """Aggregation of a depot's rows of one local day: their `sum`, or their `count` if each row is
     one order."""
     negative: Literal["refuse", "subtract", "leave_out"] = "refuse"
-    """Rows below 0, such as returns: `refuse` quarantines them; with `aggregate: sum`, `subtract` takes
-    them off the day's sum, and `leave_out` counts them as 0."""
+    """Treatment of rows below 0, such as returns: `refuse` quarantines them; with `aggregate: sum`,
+    `subtract` takes them off the day's sum, and `leave_out` counts them as 0."""
     date_zone: str | None = None
-    """Time zone in which instants of the date column are days, as in UTC for 2024-03-05T00:00:00Z.
-    Without it: the depot's zone."""
+    """Time zone that turns instants of the date column into days, as in UTC for
+    2024-03-05T00:00:00Z. Without it: the depot's zone."""
     day_starts: str | None = None
     """Local time at which a business day begins, at a full or half hour up to 12:00, as in "03:00":
-    earlier timestamps belong to the day before, which is over at that time."""
+    earlier timestamps belong to the previous day, which ends at that time."""
     closed_values: tuple[str, ...] = ()
-    """Words in the column of counts that say that the depot was closed, in any case, as in
-    `[CLOSED]`."""
+    """Words in the column of counts that mark a day on which the depot was closed, as in
+    `[CLOSED]`; upper or lower case."""
     missing: Literal["unknown", "zero"] = "unknown"
     """Meaning of a missing row of an open depot on a day on which most depots have one."""
     weekdays: Literal["learn", "all"] | tuple[Weekday, ...] = "learn"
@@ -217,9 +217,7 @@ class Demand(Section):
             if named := [key for key, value in keys.items() if value]:
                 raise ValueError(f"{named[0]} needs a row for each reading, and source.wide reads counts from cells")
         if self.depot is not None and "depot_id" in self.columns.model_fields_set:
-            raise ValueError(
-                "depot names the only depot, and columns.depot_id a column of depots; wanted only one of them"
-            )
+            raise ValueError("depot names the only depot, and columns.depot_id a column of depots; wanted one of them")
         return self
 
     @property
@@ -259,16 +257,16 @@ class DepotColumns(Section):
     timezone: str | None = None
     """Column with the depot's time zone; empty: the pipeline's."""
     capacity: str | None = None
-    """Column with the largest count that the depot can serve on a day: from it on, demand is at
-    least the count. Empty: no limit."""
+    """Column with the largest count that the depot can serve on a day; a count that reaches it is a
+    lower bound of demand. Empty: no limit."""
     external_id: str | None = None
     """Column with the depot's number in 7shifts (location) or Deputy (area), for `schedule
-    --export`. Left out: the depot is that number."""
+    --export`. Left out: the depot id is that number."""
 
 
 class Aliases(Section):
     source: Source
-    """Source with columns alias and depot_id: a former id and its current depot. Several former
+    """Source with the columns alias (a former id) and depot_id (its current depot). Several former
     ids of one depot were merged into it."""
 
     @field_validator("source")
@@ -286,8 +284,8 @@ class Depots(Section):
     """Columns with one value for each depot: city, country, subdivision, and others that
     distinguish depots, such as size. They give the level of a new depot."""
     levels: tuple[str, ...] = ()
-    """Columns by whose values totals are forecast, beside `city`: region, channel. Each depot has one
-    of at most 1,000 values. No model reads a column that is not in `static`."""
+    """Columns that group depots for forecasts of totals, in addition to `city`: region, channel.
+    Each depot has one of at most 1,000 values. No model reads a column that is not in `static`."""
     aliases: Aliases | None = None
     """Former ids of renamed or merged depots."""
 
@@ -306,7 +304,7 @@ class EventColumns(Section):
     date: str = "date"
     """Column with the day, or the first of several."""
     kind: str = "kind"
-    """Column with the kind, in any case; `closure` closes."""
+    """Column with the kind, in upper or lower case; `closure` closes the depot."""
     name: str = "name"
     """Column with the name; may equal another column."""
     until: str = "until"
@@ -322,7 +320,7 @@ class EventColumns(Section):
 
     @property
     def needed(self) -> tuple[str, ...]:
-        """Columns that the source must have: those of every event, and the declared ones."""
+        """Columns that the source must have: the mandatory ones, and the declared ones."""
         must = {"date", "kind", "name", *self.model_fields_set}
         return tuple(getattr(self, key) for key in type(self).model_fields if key in must)
 
@@ -351,9 +349,10 @@ class Calendar(Section):
     known_future: tuple[str, ...] = ()
     """Covariates that are known for the horizon: columns of the demand source or kinds of events."""
     lead_error: Mapping[str, float | tuple[float, ...]] = {}
-    """Column of numbers in `known_future` → standard deviation of its reports of the days ahead, in its
-    own unit: of the first day ahead, from which it grows with the square root of the days, or a list by
-    day ahead, whose last number goes on. Without it: learned from the reports in the lake."""
+    """Column of numbers in `known_future` → standard deviation of the errors of its reports for the
+    days ahead, in the column's own unit: that of the first day ahead, which grows with the square
+    root of the days, or a list by day ahead, whose last number holds for all later days. Without
+    it: learned from the reports in the lake."""
 
     @field_validator("known_future")
     @classmethod
@@ -386,7 +385,8 @@ class Calendar(Section):
         return self
 
     def report_deviations(self, name: str, horizon: int) -> tuple[float, ...]:
-        """Standard deviation of a covariate's reports on each day ahead, as `lead_error` has it; 0 without."""
+        """Standard deviation of a covariate's reports on each day ahead, from `lead_error`; 0 if
+        not declared."""
         value = self.lead_error.get(name, 0.0)
         if isinstance(value, tuple):
             return (*value, *(value[-1:] * horizon))[:horizon]

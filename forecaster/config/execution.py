@@ -1,5 +1,5 @@
-"""The section `execution` of the pipeline file: where parallel work is done, and what an hour of
-computing costs."""
+"""The section `execution` of the pipeline file: parallel work, and the cost of an hour of
+computing."""
 
 from __future__ import annotations
 
@@ -24,13 +24,12 @@ class Execution(Section):
 
     depots_at_a_time: int | None = Field(default=None, ge=1)
     """Depots that one worker reads, forecasts and rosters at a time, rounded to a multiple of
-    4,096: for fleets beyond one machine's memory. All workers see `state`. Left out: all depots
-    at once on the night's machine."""
+    4,096: for fleets beyond one machine's memory. All workers need access to `state`. Left out: all
+    depots at once on the night's machine."""
 
     compile_cache: str | None = None
     """Folder of compiled programs that several machines share, with a subfolder for each kind of
-    processor. Only those who run nights may have write access. Left out: `jax_cache` in
-    `state`."""
+    processor. Grant write access only to those who run nights. Left out: `jax_cache` in `state`."""
 
     cost_per_hour: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """Cost of an hour of the night's machine, in `staffing.currency`; the page then shows the cost

@@ -1,5 +1,4 @@
-"""The section `legacy` of the pipeline file: external forecasts, of another system, which ours are
-compared with."""
+"""The section `legacy` of the pipeline file: forecasts of another system, for comparison with ours."""
 
 from __future__ import annotations
 
@@ -19,13 +18,14 @@ class LegacyColumns(Section):
     forecast: str = "forecast"
     """Column with the forecast number of orders."""
     made_on: str | None = None
-    """Column with the day of the forecast: ours is compared with the newest one before its
-    morning. Without it, all of our forecasts of a day are compared with one number."""
+    """Column with the day on which the forecast was made: ours is compared with the newest one
+    before its morning. Without it, all of our forecasts of a day are compared with one number."""
 
 
 class Legacy(Section):
     source: Source
-    """One row for each depot, day, and, with `made_on`, day of the forecast."""
+    """One row for each depot and day and, with `made_on`, for each day on which a forecast was
+    made."""
     columns: LegacyColumns = LegacyColumns()
     """Names of the source's columns."""
 

@@ -15,18 +15,18 @@ from pydantic import BaseModel, ValidationError
 
 from forecaster.core.language.near_words import did_you_mean, nearest_word
 
-# with which PyYAML meets a value that cannot be
+# raised by PyYAML for a value that cannot exist
 IMPOSSIBLE = (ValueError, TypeError, KeyError, AttributeError)
-MOST_VALUES = 100_000  # of a pipeline file, with each alias counted as what it stands for
-MOST_DIGITS = 40  # of a whole number
-Place = tuple[str, ...]  # the keys that lead to a value; an element of a list goes by its number
+MOST_VALUES = 100_000  # in a pipeline file, with each alias expanded
+MOST_DIGITS = 40  # in a whole number
+Place = tuple[str, ...]  # keys that lead to a value; an element of a list by its index
 
 
 def explain(file: Path, node: yaml.MappingNode, root: type[BaseModel], error: ValidationError | None) -> list[str]:
-    """One sentence for each key that stands twice and for each mistake that pydantic found, in the
-    order of lines.
+    """Return one sentence for each repeated key and each error that pydantic found, in order of
+    lines.
 
-    `node` is the composed file, `root` the model of the whole.
+    `node` is the composed file, `root` the model of the whole file.
     """
     lines = dict(_lines(node))
     mistakes = [(line, f"key '{_dotted(place)}' stands twice") for place, line in _repeated_keys(node)]
@@ -41,13 +41,13 @@ def explain(file: Path, node: yaml.MappingNode, root: type[BaseModel], error: Va
 def mistakes_in_values(
     root: type[BaseModel], error: ValidationError, names: Mapping[str, str] = MappingProxyType({})
 ) -> list[str]:
-    """One sentence for each mistake in values that come from no file; `names` maps a dotted key to
-    the caller's name of it, and "" to what stands before an unknown key."""
+    """Return one sentence for each error in values without a file. `names` maps a dotted key to the
+    caller's name for it, and "" to the text before an unknown key."""
     return [_sentence(_without_kinds(tuple(map(str, p["loc"]))), p, root, names) for p in error.errors()]
 
 
 def broken_yaml(file: Path, error: yaml.YAMLError) -> str:
-    """Sentence about the line where the file stops being YAML."""
+    """Return a sentence about the line at which the file stops being valid YAML."""
     mark = getattr(error, "problem_mark", None)
     where = f"{file}:{mark.line + 1}" if mark else f"{file}"
     parts = [getattr(error, "context", None), getattr(error, "problem", None)]
@@ -55,8 +55,8 @@ def broken_yaml(file: Path, error: yaml.YAMLError) -> str:
 
 
 def impossible_value(file: Path, text: str, error: Exception) -> str:
-    """Sentence about a value that YAML takes for a date or a number that does not exist, such as
-    2024-02-30; `text` is the file's."""
+    """Return a sentence about a value that YAML reads as a date or number that does not exist, such
+    as 2024-02-30; `text` is the content of the file."""
     loader = yaml.SafeLoader(text)
     root = loader.get_single_node()
     for scalar in _scalars(root) if root else ():
@@ -64,7 +64,7 @@ def impossible_value(file: Path, text: str, error: Exception) -> str:
             loader.construct_object(scalar)
         except IMPOSSIBLE:
             line, why = scalar.start_mark.line + 1, error
-            # an accident of the library, which says nothing to people
+            # an internal error of the library, which would not help the reader
             if not isinstance(error, ValueError):
                 why = ValueError(f"no {scalar.tag.rpartition(':')[2]}")
             return f"{file}:{line}: found {scalar.value}, which cannot be ({why}); wanted another value, or quotes"
@@ -72,8 +72,8 @@ def impossible_value(file: Path, text: str, error: Exception) -> str:
 
 
 def excess(file: Path, root: yaml.Node) -> str:
-    """The line of what no pipeline file may hold: aliases that expand to too much, or a whole
-    number of too many digits; empty where there is none."""
+    """Return a sentence about content beyond the limits, with its line: aliases that expand to too
+    many values, or a whole number with too many digits; empty if there is none."""
     if line := _too_many_values(root):
         return (
             f"{file}:{line}: found aliases that expand to more than {MOST_VALUES:,} values, wanted at most so many in "
@@ -89,8 +89,8 @@ def excess(file: Path, root: yaml.Node) -> str:
 
 
 def _too_many_values(root: yaml.Node) -> int | None:
-    """The line of the first node that expands to more than `MOST_VALUES` values; None where all is
-    well."""
+    """Return the line of the first node that expands to more than `MOST_VALUES` values; None if no
+    node does."""
     sizes: dict[int, int] = {}
     line: int | None = None
 
@@ -110,8 +110,8 @@ def _too_many_values(root: yaml.Node) -> int | None:
 
 
 def half_letters(file: Path, root: yaml.Node) -> str:
-    """Sentence about a value with half a letter, as "\\uD800", which no file and no table can hold;
-    empty where none does."""
+    """Return a sentence about a value with a lone surrogate, such as "\\uD800", which no file and
+    no table can hold; empty if there is none."""
     for scalar in _scalars(root):
         try:
             scalar.value.encode()
@@ -123,7 +123,7 @@ def half_letters(file: Path, root: yaml.Node) -> str:
 
 
 def _scalars(node: yaml.Node) -> Iterator[yaml.ScalarNode]:
-    """Every scalar below a node, each shared node once."""
+    """Yield every scalar below a node, each shared node once."""
     pending, visited = [node], set[int]()
     while pending:
         current = pending.pop()
@@ -139,12 +139,12 @@ def _scalars(node: yaml.Node) -> Iterator[yaml.ScalarNode]:
 
 
 def nearest(word: str, words: Iterable[str]) -> str:
-    """A hint at the word that may have been meant; empty when none is near."""
+    """Return a hint at the nearest word; empty if none is near."""
     return did_you_mean(nearest_word(word, words))
 
 
 def kind_of(source: type[BaseModel]) -> str | None:
-    """Kind of a source of this model; None for other models."""
+    """Return the kind of a source model; None for other models."""
     field = source.model_fields.get("kind")
     return str(get_args(field.annotation)[0]) if field else None
 
@@ -172,7 +172,7 @@ def _sentence(
 
 
 def _wanted(place: Place, problem: Mapping[str, Any], root: type[BaseModel]) -> str:
-    """Content that was wanted in place of what was found."""
+    """Return a description of the wanted content."""
     kind, content = problem["type"], problem["input"]
     if kind == "union_tag_not_found" or (kind == "model_attributes_type" and place[-1] == "source"):
         return "a source such as {kind: csv, path: demand.csv}"
@@ -188,7 +188,7 @@ def _wanted(place: Place, problem: Mapping[str, Any], root: type[BaseModel]) -> 
 
 
 def _called(place: Place, names: Mapping[str, str]) -> str:
-    """The dotted key of a place, whose longest part with a name of its own goes by that name."""
+    """Return the dotted key of a place, with its longest named part replaced by the caller's name."""
     for length in range(len(place), 0, -1):
         if name := names.get(_dotted(place[:length])):
             return _dotted((name, *place[length:]))
@@ -196,13 +196,13 @@ def _called(place: Place, names: Mapping[str, str]) -> str:
 
 
 def _without_kinds(place: Place) -> Place:
-    """Pydantic names the kind of a source as if it were a key below `source`; in the file it is
-    none."""
+    """Return the place without kinds of sources: pydantic reports the kind as a key below `source`,
+    and the file has no such key."""
     return tuple(part for index, part in enumerate(place) if not (index and place[index - 1] == "source"))
 
 
 def _keys(root: type[BaseModel], place: Place) -> list[str]:
-    """The keys that are valid at a place, as pydantic names it."""
+    """Return the valid keys at a place, which is spelled as pydantic reports it."""
     return sorted({name for model in _models(root, place) for name in model.model_fields})
 
 
@@ -222,7 +222,7 @@ def _models_in(annotation: Any) -> list[type[BaseModel]]:
 
 
 def _lines(node: yaml.Node, place: Place = ()) -> Iterator[tuple[Place, int]]:
-    """Every key's place with its line in the file, from 1."""
+    """Yield the place of every key with its line in the file, counted from 1."""
     if place == ():
         yield place, 1
     if isinstance(node, yaml.MappingNode):

@@ -10,9 +10,9 @@ from pydantic import Field, field_validator
 
 from forecaster.config.base import Section
 
-LONGEST_BOOSTED = 14  # days ahead, each of which has trees of its own
+LONGEST_BOOSTED = 14  # days ahead; each has its own trees
 PRIOR_LAYERS, PRIOR_HIDDEN = 2, 32
-"""The network of the prior that goes with the package (`forecaster/model/prior`)."""
+"""Dimensions of the prior that is part of the package (`forecaster/model/prior`)."""
 
 
 class Model(Section):
@@ -59,9 +59,8 @@ class Hosts(Section):
     count: int = Field(ge=2)
     """Number of machines, the night's own included."""
     others: Literal["by_hand", "on_workers"] = "by_hand"
-    """Start of the other machines: `by_hand` with `forecaster assist`, or by the night
-    `on_workers` of the Dask cluster of `execution`, which see the pipeline file under the same
-    path."""
+    """Start of the other machines: `by_hand` with `forecaster assist`, or by the night `on_workers`
+    of the Dask cluster of `execution`, which need the pipeline file at the same path."""
 
     @field_validator("coordinator")
     @classmethod
@@ -72,7 +71,8 @@ class Hosts(Section):
         return address
 
     def wait_of(self, number: int) -> str:
-        """Sentence that says for which hosts, where and how long the host of this number waits."""
+        """Return a sentence that names the other hosts, the address and the time limit for which
+        the host of this number waits."""
         others = ", ".join(str(host) for host in range(self.count) if host != number)
         noun = "host" if self.count == 2 else "hosts"
         return f"waits for {noun} {others} at {self.coordinator}, at most {HOSTS_PATIENCE // 60} minutes"
@@ -85,8 +85,8 @@ class Training(Section):
     """Initial parameters: `fresh` (random), or the pretrained `prior` of the package, which needs
     the default `model.layers` and `model.hidden`."""
     epochs: int | None = Field(default=None, ge=1)
-    """Number of validations; between two, training sees as many random windows as cover every
-    depot's history once. Left out: by preset and size of the data."""
+    """Number of validations; between two validations, training sees as many random windows as cover
+    every depot's history once. Left out: by preset and size of the data."""
     batch_depots: int | None = Field(default=None, ge=1)
     """Windows in a batch. Left out: by the size of the data."""
     learning_rate: float = Field(default=3e-3, gt=0)
@@ -112,11 +112,11 @@ class Training(Section):
 
 
 class BaselineKind(NamedTuple):
-    """Location of a baseline: a function of its name in a module of
+    """Location of a baseline: the function of the same name in a module of
     `forecaster.evaluation.baselines`."""
 
     module: str
-    package: str | None = None  # that it needs beyond the base install
+    package: str | None = None  # required in addition to the base install
 
 
 BASELINES: Mapping[str, BaselineKind] = {
@@ -128,7 +128,8 @@ BASELINES: Mapping[str, BaselineKind] = {
     "prophet": BaselineKind("prophet", "prophet"),
     "lightgbm": BaselineKind("lightgbm", "lightgbm"),
 }
-"""The one list of baselines: a further one is a row here and its function in `forecaster.evaluation.baselines`."""
+"""The one list of baselines. To add one, add a row here and its function in
+`forecaster.evaluation.baselines`."""
 
 if TYPE_CHECKING:
     Baseline = str
@@ -140,9 +141,9 @@ else:
 
 class Backtest(Section):
     days: int = Field(default=30, ge=1)
-    """Held-out days at the end, forecast from cutoffs a horizon apart, at most a week."""
+    """Held-out days at the end, forecast from cutoffs one horizon apart, but at most a week apart."""
     every: int | None = Field(default=None, ge=1)
-    """Days between cutoffs, to set them closer: each day is then forecast several times."""
+    """Days between cutoffs, for closer ones: each day is then forecast several times."""
     retrain_days: int | None = Field(default=None, ge=1)
     """`forecaster backtest` also shows a model that is retrained after this many days."""
     baselines: tuple[Baseline, ...] = ("seasonal_naive", "seasonal_window_average")
@@ -158,8 +159,8 @@ class Gate(Section):
     margin: float = Field(default=0.0, ge=0, lt=1)
     """Share by which the metric must be lower than that of each model to beat."""
     max_loss: float = Field(default=0.02, ge=0, lt=1)
-    """Without a margin: a worse candidate is admitted if it is significantly (95 %) less than this
-    share worse than the champion."""
+    """Without a margin: a worse candidate is admitted if its loss against the champion is
+    significantly (95 %) smaller than this share."""
     worst_depot: float = Field(default=0.25, gt=0)
     """Largest significant loss against the champion at any of the depots with half of the demand,
     as a share."""

@@ -14,9 +14,10 @@ from forecaster.config.base import Section
 
 class Schedule(Section):
     cron: str = "15 3 * * *"
-    """Minute, hour, day, month and weekday of the night, in the pipeline's time zone."""
+    """Cron expression of the night (minute, hour, day, month and weekday), in the pipeline's time
+    zone."""
     deadline: str = "05:30"
-    """Local time by which the forecasts must be published, the first after `cron`."""
+    """Local time by which the forecasts must be published: its first occurrence after `cron`."""
     catch_up: int = Field(default=7, ge=0)
     """Missed nights that the next one adds to the archive, the newest first."""
     refresh: str | None = None
@@ -35,7 +36,8 @@ class Schedule(Section):
         minute, hour = (int(part) for part in (value or "0 0").split()[:2])
         if minute > 59 or hour > 23:
             raise ValueError(f"found {value!r}, wanted a minute up to 59 and an hour up to 23")
-        from cronsim import CronSim, CronSimError  # not where a registered model reads its own file
+        # imported here: a registered model that reads its own file does without it
+        from cronsim import CronSim, CronSimError
 
         try:
             CronSim(value or "0 0 * * *", datetime(2024, 1, 1))
@@ -65,20 +67,21 @@ class Schedule(Section):
 
 
 class Retention(Section):
-    """Retention times in days; `forecaster maintain` removes what is older."""
+    """Retention times in days; `forecaster maintain` removes everything older."""
 
     runs: int = Field(default=400, ge=30)
     """Runs in the ledger without a shown publication or a promotion."""
     bundles: int = Field(default=30, ge=1)
-    """Bundles that never were champion."""
+    """Bundles that were never champion."""
     checkpoints: int = Field(default=14, ge=1)
     """Checkpoints of training."""
     caches: int = Field(default=30, ge=1)
     """Exported graphs, traces of training, and Prefect's flow runs."""
     compile_cache_mb: int = Field(default=2048, ge=64)
-    """Megabytes of compiled programs, not days: beyond that, JAX removes the least recently used."""
+    """Size of the compiled programs in megabytes, not days: beyond that, JAX removes the least
+    recently used."""
     lake: int = Field(default=7, ge=1)
-    """Replaced files of the lake, for readers of older versions."""
+    """Replaced files of the lake, which readers of older versions need."""
     publications: int = Field(default=8, ge=2)
     """Number of publications that the page can look back at; not days."""
     people: int = Field(default=60, ge=15)
@@ -131,10 +134,10 @@ def _only_url(value: str | None) -> str | None:
 
 
 class ScheduleWebhook(Section):
-    """Receiver of published schedules and their changes, signed after Standard Webhooks."""
+    """Receiver of published schedules and their changes, signed according to Standard Webhooks."""
 
     url: str
-    """URL to which each publication of a week and each change since is posted."""
+    """URL to which each publication of a week and each later change is posted."""
     secret: str
     """Key of the signatures, as a reference such as ${SCHEDULE_SECRET}: whsec_ and 24 to 64 bytes
     in base64."""
@@ -152,8 +155,8 @@ class Notify(Section):
     digest: tuple[DigestReceiver, ...] = ()
     """Receivers of a morning digest; see Operations, Morning digests."""
     heartbeat: str | None = None
-    """URL of a dead man's switch such as Healthchecks.io: each night calls URL/start at its begin
-    and URL or URL/fail at its end."""
+    """URL of a dead man's switch such as Healthchecks.io: each night calls URL/start when it begins
+    and URL or URL/fail when it ends."""
     schedule: ScheduleWebhook | None = None
     """Webhook of published schedules; needs `staffing.notice_days`."""
 

@@ -1,7 +1,7 @@
-"""The pipeline file as one value (`Spec`), and its parser: validation, error messages with lines, JSON Schema.
+"""Parse the pipeline file into one value (`Spec`), with error messages by line and a JSON Schema.
 
-`load` reads and checks a file and answers every mistake at once, with file, line, what was found, what was wanted and
-the nearest valid key. The values are frozen; `Spec.digest` names what a run was told to do.
+`load` reads and checks a file and reports every error at once: file, line, found, wanted and the
+nearest valid key. The values are frozen; `Spec.digest` identifies the configuration of a run.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class Spec(Section):
     name: str = Field(pattern=NAME, max_length=64)
     """Name of the pipeline in runs, models and pages: lower-case letters, digits, - and _."""
     fleet: str | None = Field(default=None, pattern=NAME, max_length=64)
-    """Fleet whose demand the lake holds; by default `name`. A renamed pipeline, or one that shares
-    a lake, names the lake's fleet here."""
+    """Fleet whose demand the lake holds; by default `name`. Name the lake's fleet here if the
+    pipeline was renamed or shares a lake."""
     timezone: str = "UTC"
     """Time zone of the local calendar days, as in America/New_York."""
     horizon: int = Field(default=7, ge=1, le=61)
-    """Days ahead; with `staffing.notice_days` by default one more than those. Training needs as
-    many more days of history."""
+    """Days ahead; with `staffing.notice_days`, the default is one more than it. Training needs as
+    many additional days of history."""
     demand: Demand
     """Daily counts of each depot."""
     depots: Depots | None = None
@@ -74,7 +74,7 @@ class Spec(Section):
     schedule: Schedule = Schedule()
     """Start times."""
     execution: Execution = Execution()
-    """Where parallel work runs."""
+    """Parallel work, and the hourly cost of computing."""
     retention: Retention = Retention()
     """Retention times."""
     notify: Notify = Notify()
@@ -174,8 +174,7 @@ class Spec(Section):
             raise ValueError("notify.schedule posts published schedules, but there is no staffing.notice_days")
         if self.training.when == "worthwhile" and self.staffing is None:
             raise ValueError(
-                "training.when: worthwhile compares roster savings with training costs, but there is no section "
-                "staffing"
+                "training.when: worthwhile compares roster savings with training costs; found no section staffing"
             )
         return self
 
@@ -218,8 +217,8 @@ class Spec(Section):
 
     @property
     def stores_half_hours(self) -> bool:
-        """True if the lake keeps a day's orders by half hours: to learn shares of shifts, or what was
-        still to come of a day that sold out."""
+        """True if the lake keeps a day's orders by half hours: to learn shares of shifts, or to
+        estimate the rest of a day that sold out."""
         return self.learns_shares or bool(self.demand.columns.sold_out_at and self.demand.aggregate != "none")
 
     @property
@@ -260,7 +259,7 @@ class Spec(Section):
 
     @property
     def levels(self) -> tuple[str, ...]:
-        """Columns of the depots source by whose values totals are forecast."""
+        """Columns of the depots source that group depots for forecasts of totals."""
         return tuple(dict.fromkeys(("city", *(self.depots.levels if self.depots else ()))))
 
     @property
@@ -274,12 +273,12 @@ class Spec(Section):
 
     @property
     def folder(self) -> Path:
-        """The folder of the pipeline file; relative paths start here."""
+        """Folder of the pipeline file; relative paths start here."""
         return self._folder
 
     @property
     def file(self) -> Path | None:
-        """The pipeline file; None for values that come from no file."""
+        """The pipeline file; None for values without a file."""
         return self._file
 
     @property
@@ -308,20 +307,20 @@ class Spec(Section):
         return self.paths.jax_cache if shared is None else self.path(shared)
 
     def with_lead_error(self, by_covariate: Mapping[str, float | Sequence[float]]) -> Self:
-        """The same pipeline with further `calendar.lead_error`, which are not checked."""
+        """Return the same pipeline with additional `calendar.lead_error`, which is not checked."""
         further = {name: tuple(value) if isinstance(value, Sequence) else value for name, value in by_covariate.items()}
         lead_error = {**self.calendar.lead_error, **further}
         return self.model_copy(update={"calendar": self.calendar.model_copy(update={"lead_error": lead_error})})
 
     def path(self, text: str) -> Path:
-        """A path of the file, with `${NAME}` filled in, relative to the pipeline file.
+        """Return a path of the file, with `${NAME}` filled in, relative to the pipeline file.
 
-        Raises SpecError when the environment does not have a variable that the path names.
+        Raises SpecError if the environment lacks a variable that the path names.
         """
         return Path(os.path.normpath(self._folder / Path(fill(text)).expanduser()))
 
     def place(self, text: str) -> str:
-        """A path of the file as `path` makes it, or a URL with `${NAME}` filled in. Raises SpecError as `path` does."""
+        """Resolve a path, or fill in the `${NAME}` of a URL. Raises SpecError as `path` does."""
         return fill(text) if "://" in text else str(self.path(text))
 
     def _sqlite(self, url: str | None, default: Path) -> str:
@@ -334,7 +333,7 @@ class Spec(Section):
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema of the pipeline file, for editors."""
+    """Return the JSON Schema of the pipeline file, for editors."""
     from forecaster.config.schema import with_descriptions
 
     schema = with_descriptions(Spec.model_json_schema(), Spec)
@@ -343,7 +342,7 @@ def json_schema() -> dict[str, Any]:
 
 def load(file: str | Path, text: str | None = None) -> Spec:
     """Read and check the pipeline file, or a `text` that is to become its content. Raises SpecError
-    with one line for each mistake: file, line, what was found, what was wanted."""
+    with one line for each error: file, line, found, wanted."""
     file = Path(file)
     try:
         spec = _validated_spec(file, _text(file) if text is None else text)
@@ -354,8 +353,8 @@ def load(file: str | Path, text: str | None = None) -> Spec:
 
 
 def spec_of(content: Mapping[str, Any], folder: Path, names: Mapping[str, str] | None = None) -> Spec:
-    """The pipeline of values that come from no file; relative paths start in `folder`, and `names`
-    maps a key to what the caller calls it. Raises SpecError with one line for each mistake."""
+    """Return the pipeline of values without a file. Relative paths start in `folder`; `names` maps
+    a key to the caller's name for it. Raises SpecError with one line for each error."""
     try:
         spec = Spec.model_validate(content)
     except ValidationError as error:
@@ -372,7 +371,7 @@ def _validated_spec(file: Path, text: str) -> Spec:
         content = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise SpecError(messages.broken_yaml(file, error)) from error
-    except messages.IMPOSSIBLE as error:  # as of 2024-02-30, which looks like a date
+    except messages.IMPOSSIBLE as error:  # such as 2024-02-30, which looks like a date
         raise SpecError(messages.impossible_value(file, text, error)) from error
     if not isinstance(node, yaml.MappingNode):
         raise SpecError(f"{file}:1: found no keys, wanted a pipeline file with at least `name` and `demand`")

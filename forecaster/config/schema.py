@@ -1,4 +1,4 @@
-"""JSON Schema descriptions of the pipeline file's keys, taken from the strings below them in our
+"""Describe the keys of the pipeline file in its JSON Schema, with the docstrings below them in our
 own source."""
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from forecaster.config.base import Section
 
 
 def with_descriptions(schema: dict[str, Any], root: type[Section]) -> dict[str, Any]:
-    """The JSON Schema of a section with the meaning of each key, in the sections below it as
-    well."""
+    """Return the JSON Schema of a section with a description of each key, also in nested sections."""
     sections = {section.__name__: section for section in (root, *_below(Section))}
     definitions = schema.get("$defs", {})
     described = {
@@ -43,7 +42,7 @@ def _with_key_descriptions(schema: dict[str, Any], section: type[Section]) -> di
 
 
 def _strings(section: type[Section]) -> Iterator[tuple[str, str]]:
-    """Each attribute below which a string stands, and the string."""
+    """Yield each attribute that has a docstring below it, with the docstring."""
     [tree] = ast.parse(textwrap.dedent(inspect.getsource(section))).body
     assert isinstance(tree, ast.ClassDef)
     for key, below in zip(tree.body, tree.body[1:], strict=False):

@@ -1,5 +1,5 @@
-"""Sections of the pipeline file about shifts and those who work them: hours of a shift, contracts
-and their rules."""
+"""Sections of the pipeline file about shifts and the people who work them: hours of a shift,
+contracts and their rules."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pydantic import Field, field_validator, model_validator
 from forecaster.config.base import Section
 from forecaster.config.sources import Source, check_distinct, whole_rows
 
-SHARE_TOLERANCE = 0.0015  # three shares of 0.333 are a day
+SHARE_TOLERANCE = 0.0015  # of the sum of shares: three times 0.333 passes as a day
 LEARN = "learn"
-HALF_HOUR = 30  # minutes: orders are counted by half hours of the clock
+HALF_HOUR = 30  # minutes; orders are counted by half hours of the clock
 
 
 class Shift(Section):
-    """Part of the day that is rostered on its own."""
+    """Part of the day with its own roster."""
 
     name: str = Field(min_length=1, max_length=40)
     """Name of the shift."""
@@ -83,7 +83,7 @@ class Shift(Section):
 
 
 class EmploymentContract(Section):
-    """Contract: its number of people at a depot, and the rules for their weeks."""
+    """A contract: its number of people at a depot, and the rules for their weeks."""
 
     name: str = Field(min_length=1, max_length=40)
     """Name of the contract, as in full-time; its people are numbered."""
@@ -132,7 +132,7 @@ class PeopleColumns(Section):
     """Column with excluded shifts, separated by `;`."""
     external_id: str | None = None
     """Column with the person's number in 7shifts or Deputy, for `schedule --export`. Left out: the
-    person is that number."""
+    column `person` has that number."""
 
     @property
     def required(self) -> tuple[str, ...]:
@@ -142,10 +142,10 @@ class PeopleColumns(Section):
 
 
 class PeopleTable(Section):
-    """People of the depots by name; read whole each night."""
+    """People of the depots by name; read in full each night."""
 
     source: Source
-    """One row for each person, and a further one for each further absence."""
+    """One row for each person, and one more for each further absence."""
     columns: PeopleColumns = PeopleColumns()
     """Names of the source's columns."""
 
@@ -179,10 +179,10 @@ class WorkedColumns(Section):
 
 
 class WorkedTable(Section):
-    """Hours that were worked, from a time clock; read whole each night."""
+    """Hours worked, from a time clock; read in full each night."""
 
     source: Source
-    """One row or more for each depot, day and shift, such as one a person."""
+    """One or more rows for each depot, day and shift, such as one for each person."""
     columns: WorkedColumns = WorkedColumns()
     """Names of the source's columns."""
 
@@ -197,7 +197,7 @@ class WorkedTable(Section):
         return self
 
     def check(self, shifts: Sequence[Shift]) -> None:
-        """Check that the table tells several shifts apart. Raises ValueError."""
+        """Check that the table distinguishes the shifts if there are several. Raises ValueError."""
         if len(shifts) > 1 and self.columns.shift is None:
             raise ValueError(
                 "worked_hours: found several shifts and no columns.shift, wanted the column with their names"
@@ -209,8 +209,8 @@ class WorkedTable(Section):
 def check_shifts(
     shifts: Sequence[Shift], contracts: Sequence[EmploymentContract], table: PeopleTable | None = None
 ) -> None:
-    """Check that shifts make a whole day, that shifts and contracts have distinct names, and that
-    contracts and the table of people fit. Raises ValueError."""
+    """Check that the shares of the shifts make a whole day, that shifts and contracts have distinct
+    names, and that contracts and the table of people fit. Raises ValueError."""
     _check_people(contracts, table)
     for key, names in (("shifts", [shift.name for shift in shifts]), ("people", [kind.name for kind in contracts])):
         if repeated := sorted({name for name in names if names.count(name) > 1}):

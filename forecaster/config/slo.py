@@ -1,5 +1,5 @@
-"""The section `slo` of the pipeline file: what is promised, and what happens where a promise is
-broken."""
+"""The section `slo` of the pipeline file: the service level objectives, and the consequence of
+violating them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Share = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
 
 
 class Slo(Section):
-    """Service level objectives. `forecaster slo FILE` and the pages `/health` and `/value` show how
-    each stands. Left out: the command compares the numbers with these defaults, and no page shows a
-    promise."""
+    """Service level objectives. `forecaster slo FILE` and the pages `/health` and `/value` show the
+    state of each. Left out: the command compares the numbers with these defaults, and no page shows
+    an objective."""
 
     deadline: Share = 0.988
     """Share of 90 nights with forecasts published by `schedule.deadline`: all but one."""
@@ -27,10 +27,10 @@ class Slo(Section):
     latency: Share = 0.99
     """Share of the page's responses, over 28 days, within 0.2 s."""
     cache: Share = 0.95
-    """Share of a training's programs that come from the cache, over 28 days, if compiled before."""
-    night_time: Share = 0.95
-    """Share of nights, over 28 days, that take at most 1.5 times the median of the fourteen
+    """Share of a training's programs, over 28 days, that come from the cache if they were compiled
     before."""
+    night_time: Share = 0.95
+    """Share of nights, over 28 days, that take at most 1.5 times the median of the fourteen before."""
     error_ratio: float = Field(default=1.15, gt=1, allow_inf_nan=False)
     """Largest ratio of the published WAPE over four weeks to the champion's in its backtest."""
     coverage: tuple[float, float] = (0.74, 0.86)

@@ -1,6 +1,6 @@
 """Data sources as the pipeline file declares them: CSV, Excel, Parquet, Delta, SQL and the sample.
 
-A credential never stands in the file: it is named, `${NAME}` for an environment variable or
+The file never contains a credential, only a reference: `${NAME}` for an environment variable or
 `${secret:NAME}` for a Prefect Secret block.
 """
 
@@ -21,7 +21,8 @@ _SECRET_NAME = re.compile(
 
 
 def _no_password(url: str) -> str:
-    """A path passes; a URL, when it names the password and what else of it is secret."""
+    """Return the path or URL. Raises ValueError for a URL that contains a password or another
+    secret in plain text."""
     user = re.match(r"[^:/]+://[^:@/]*:(?P<password>[^@]*)@", url)
     query = url.partition("?")[2].split("&") if "://" in url else ()
     secret = [user["password"]] if user else []
@@ -35,7 +36,7 @@ def _no_password(url: str) -> str:
 
 
 COUNTED_DAYS = {"excel": "45356", "unix": "1709596800", "unix_ms": "1709596800000"}
-"""Values of `date_format` for numeric days, each with 2024-03-05 in it."""
+"""Values of `date_format` for numeric days, each with its number for 2024-03-05."""
 ALL_SHEETS = "*"
 Url = Annotated[str, AfterValidator(_no_password)]
 
@@ -53,13 +54,13 @@ class TableSource(Section):
     """Words for an empty text cell, in any case, as in `["n/a", "-"]`."""
     fill_down: tuple[str, ...] = ()
     """Columns of the demand source in which a blank cell has the value of the row above it in the
-    same file, such as a depot that stands on the first row of its block alone; where numbers of
-    orders repeat (`demand.columns.order_id`), of the row above it with the same number."""
+    same file, such as a depot that is written only in the first row of its block. If order numbers
+    repeat (`demand.columns.order_id`), it has the value of the row above it with the same number."""
 
     @field_validator("null_values", mode="before")
     @classmethod
     def _as_written(cls, words: Any) -> Any:
-        """YAML takes null for nothing, and 9999 for a number; of a source both are text."""
+        """Convert words to text: YAML reads null as nothing, and 9999 as a number."""
         if not isinstance(words, list | tuple):
             return words
         written = ["null" if word is None else str(word) if type(word) in (int, float) else word for word in words]
@@ -184,8 +185,8 @@ class SqlSource(TableSource):
     table: str | None = None
     """Table instead of a query; `schema.table` for another schema."""
     watermark: str | None = None
-    """Column that never decreases from one row to a later one, such as an id or the instant of the
-    last change: a night reads rows from the highest value of the nights before."""
+    """Column that never decreases from one row to the next, such as an id or the instant of the
+    last change: a night reads rows from the highest value of the previous nights."""
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
@@ -201,7 +202,7 @@ class SampleSource(StoredSource):
     path: Url
     """`demand.csv` or `events.csv` of `data/harbor_fleet`, relative to the pipeline file."""
     until: date | None = None
-    """Last simulated day. Left out: the newest day that such a source would have by now."""
+    """Last simulated day. Left out: the newest day that a real source would have by now."""
 
 
 AnySource = CsvSource | ExcelSource | ParquetSource | SqlSource | DeltaSource | SampleSource
@@ -215,14 +216,14 @@ def is_incremental(source: AnySource) -> bool:
 
 
 def check_distinct(names: Sequence[str]) -> None:
-    """Raises ValueError if one column is named twice."""
+    """Check that no column is named twice. Raises ValueError."""
     if len(set(names)) < len(names):
         raise ValueError(f"columns name {', '.join(names)}; wanted a column of its own for each")
 
 
 def whole_rows(source: AnySource) -> AnySource:
-    """Return a source with one row for each object, read whole each night. Raises ValueError for
-    any other."""
+    """Return the source if it has one row for each object and is read in full each night. Raises
+    ValueError otherwise."""
     if is_incremental(source):
         raise ValueError("watermark reads only new rows, but this source must be read whole each night")
     if source.wide is not None:

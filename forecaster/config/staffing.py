@@ -12,7 +12,7 @@ from pydantic import Field, field_validator, model_validator
 from forecaster.config.base import Section
 from forecaster.config.shifts import LEARN, EmploymentContract, PeopleTable, Shift, WorkedTable, check_shifts
 
-LATE = time(20)  # a shift that ends after it is a late one
+LATE = time(20)  # shifts that end later are late shifts
 LONGEST_NOTICE = 60  # days: one fewer than the longest horizon
 
 
@@ -39,28 +39,30 @@ class Vans(Section):
     """Vans of all depots on a day."""
     home: str | None = None
     """Column of the depots source with the depot's own vans. They stay in their city, where depots
-    lend them; vans above the sum go anywhere. Left out: all go anywhere."""
+    lend them to each other; vans beyond their sum go to any depot. Left out: all vans go to any
+    depot."""
     drivers_per_van: int = Field(default=1, ge=1)
     """Drivers that share a van on a day, one shift after the other."""
 
 
 class PremiumStep(Section):
-    """Premium for each driver more, or fewer, on a day of a published schedule, at short notice."""
+    """Premium for each driver added to or removed from a day of a published schedule at short
+    notice."""
 
     within_days: int | None = Field(default=None, ge=1, le=LONGEST_NOTICE)
-    """Fewer calendar days than this between the change and the day. Left out with `within_hours`:
-    the whole notice."""
+    """Applies if there are fewer calendar days than this between the change and the day. Left out
+    with `within_hours`: the whole notice."""
     within_hours: float | None = Field(default=None, gt=0, le=1440)
-    """Fewer hours than this between the change and the start of the shift, or without `shifts` of
-    the day."""
+    """Applies if there are fewer hours than this between the change and the start of the shift or,
+    without `shifts`, of the day."""
     added: float = Field(default=0, ge=0)
-    """Fixed sum for one more driver, in the unit of the costs."""
+    """Fixed sum for each added driver, in the unit of the costs."""
     removed: float = Field(default=0, ge=0)
-    """Fixed sum for one driver fewer."""
+    """Fixed sum for each removed driver."""
     added_hours: float = Field(default=0, ge=0)
-    """Hours of pay for one more driver; needs `hourly_wage`."""
+    """Hours of pay for each added driver; needs `hourly_wage`."""
     removed_hours_share: float = Field(default=0, ge=0, le=1)
-    """Share of the hours of the shift that are paid for one driver fewer; needs `hourly_wage`."""
+    """Share of the shift's hours that is paid for each removed driver; needs `hourly_wage`."""
 
     @model_validator(mode="after")
     def _one_limit_and_a_premium(self) -> Self:
@@ -86,24 +88,24 @@ class Staffing(Section):
     cost_short: float = Field(gt=0)
     """Cost of the first missing driver of a shift."""
     cost_short_growth: float = Field(default=1, ge=0)
-    """Growth of that cost: of a day that needs N drivers, the k-th missing one costs `cost_short`
-    × (1 + growth × (k - 1) / N). It affects the assignment of scarce vans, not the number of
-    wanted drivers. With 0 one depot may have none for the others."""
+    """Growth of that cost: on a day that needs N drivers, the k-th missing one costs `cost_short` ×
+    (1 + growth × (k - 1) / N). It affects the assignment of scarce vans, not the number of wanted
+    drivers. With 0, one depot may go without drivers in favor of the others."""
     cost_idle: float = Field(gt=0)
     """Cost of one idle driver of a shift."""
     change_cost: float = Field(default=0, ge=0)
-    """Cost of a change of a published crew. An override, or a later run of the same day, changes
-    only crews that save more; 0 changes every crew that the new plan changes. Shifts of a day
+    """Cost of a change of a published crew. An override, or a later run of the same day, changes a
+    crew only if that saves more; with 0, every crew that differs in the new plan. Shifts of a day
     change together."""
     change_hour: int | None = Field(default=None, ge=0, le=23)
     """Local hour from which a depot's crews change at most once a day, unless the new plan has at
-    least two drivers more in all shifts together. Left out: no limit."""
+    least two more drivers in all shifts together. Left out: no limit."""
     notice_days: int | None = Field(default=None, ge=1, le=LONGEST_NOTICE)
     """Calendar days before a day of a published schedule from which its crew changes only if that
     saves more than its `change_premium`. Left out: no schedule is published."""
     change_premium: tuple[PremiumStep, ...] = ()
-    """Premiums by notice: of all steps that hold for a change, the one of the shortest notice. The
-    first covers `notice_days`."""
+    """Premiums by notice: of all steps that apply to a change, the one with the shortest notice
+    counts. One step must cover the whole of `notice_days`."""
     hourly_wage: float | None = Field(default=None, gt=0)
     """Regular pay of an hour, for premiums in hours of pay."""
     currency: str | None = None
@@ -124,8 +126,8 @@ class Staffing(Section):
     """Names of these people, their days off, and the shifts that they cannot work. Left out:
     numbered people."""
     worked_hours: WorkedTable | None = None
-    """Hours that were worked, for `/value`: what they cost against the published crews. A driver is
-    the hours of a shift, rounded. Left out: nothing is compared."""
+    """Hours worked, for `/value`: their cost compared with the published crews. Hours divided by
+    the hours of a shift, rounded, are drivers. Left out: nothing is compared."""
     spread_weight: float = Field(default=0, ge=0)
     """Cost of a weekend or late shift for each one that a person had beyond the depot's average in
     the last eight weeks, and of a shift on a day that a person wishes to be free, which counts the
@@ -184,7 +186,7 @@ class Overrides(Section):
     reasons: tuple[str, ...] = ("local event", "weather", "marketing", "customer told us", "data was wrong", "other")
     """Reasons that planners choose from; a note may be added."""
     min_days: int = Field(default=5, ge=1)
-    """Changed days from which the value of a planner's overrides is reported by name."""
+    """Fewest changed days for a report of the value of a planner's overrides by name."""
 
     @field_validator("reasons")
     @classmethod

@@ -1,2 +1,2 @@
-"""What passes between the packages: arrays, panel, marks, forecast, knowledge, and helpers that
-know nothing else."""
+"""Values that packages exchange: arrays, panel, marks, forecast, knowledge, and helpers without
+further dependencies."""

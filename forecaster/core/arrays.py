@@ -1,4 +1,4 @@
-"""Array types by what they hold: NumPy arrays of floats, counts, truth values and days."""
+"""Array types by content: NumPy arrays of floats, counts, truth values and days."""
 
 from __future__ import annotations
 

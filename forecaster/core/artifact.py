@@ -1,5 +1,4 @@
-"""Artefacts on disk: files and folders that appear whole or not at all, and the SHA-256 of their
-content."""
+"""Artifacts on disk: write files and folders atomically, and compute the SHA-256 of their content."""
 
 from __future__ import annotations
 
@@ -14,10 +13,10 @@ from pathlib import Path
 
 @contextmanager
 def writing(target: Path, *, durable: bool = False) -> Iterator[Path]:
-    """Yield a hidden path next to `target` for a new file; rename it when the block ends, remove it
-    if that raises.
+    """Yield a hidden path next to `target` for a new file; rename it to `target` when the block
+    ends, or remove it if the block raises.
 
-    With `durable` the content is on the disk before the file gets its name. Makes the folder of
+    With `durable`, the content is flushed to disk before the rename. Creates the folder of
     `target`.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -36,7 +35,8 @@ def writing(target: Path, *, durable: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def writing_folder(target: Path) -> Iterator[Path]:
-    """The same for a folder: `target` must not exist, or be empty."""
+    """Yield a hidden path for a new folder, as `writing` does for a file: `target` must not exist,
+    or be empty."""
     target.parent.mkdir(parents=True, exist_ok=True)
     new = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     try:
@@ -48,13 +48,13 @@ def writing_folder(target: Path) -> Iterator[Path]:
 
 
 def write(target: Path, content: bytes, *, durable: bool = False) -> None:
-    """Write a file that appears whole or not at all."""
+    """Write a file atomically."""
     with writing(target, durable=durable) as new:
         new.write_bytes(content)
 
 
 def sync(path: Path) -> None:
-    """Flush a file, or the names of a folder, to the disk."""
+    """Flush a file, or the entries of a folder, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -63,19 +63,19 @@ def sync(path: Path) -> None:
 
 
 def digest(content: bytes) -> str:
-    """SHA-256 in hexadecimal digits."""
+    """Return the SHA-256 in hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()
 
 
 def file_digest(file: Path) -> str:
-    """SHA-256 of a file of any size. Raises OSError when it cannot be read."""
+    """Return the SHA-256 of a file of any size. Raises OSError if it cannot be read."""
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def differences(actual: Mapping[str, str], expected: Mapping[str, str]) -> Iterator[tuple[str, str | None, str | None]]:
-    """Name, digest found and digest wanted of each file that differs, by name; None: no such
-    file."""
+    """Yield name, actual digest and expected digest of each file that differs, by name; None for a
+    missing file."""
     for name in sorted(actual.keys() | expected.keys()):
         if actual.get(name) != expected.get(name):
             yield name, actual.get(name), expected.get(name)

@@ -1,7 +1,7 @@
-"""A model and what it forecasts: candidate, forecast, folds of a backtest, scores, and the gate's
-verdict.
+"""Values of a model and its forecasts: candidate, forecast, folds of a backtest, scores, and the
+gate's verdict.
 
-Every array is NumPy; a value is never changed after it was made. Unknown is NaN.
+Every array is NumPy; a value is never changed once made. Unknown is NaN.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from forecaster.core.panel import Encoding
 
 @dataclass(frozen=True)
 class Candidate:
-    """Tonight's model: its parameters (members first), the shape it was built with, and how it was
-    trained."""
+    """The model of this run: its parameters (members first), its architecture, and a summary of its
+    training."""
 
     parameters: Mapping[str, Any]  # a tree of NumPy arrays
     architecture: Mapping[str, Any]
@@ -32,7 +32,7 @@ class Candidate:
     calendar_names: tuple[str, ...]
     levels: tuple[float, ...]
     horizon: int
-    # what training says of itself: epochs, losses, seconds, compilations
+    # measured in training: epochs, losses, seconds, compilations
     summary: Mapping[str, Any]
 
 
@@ -49,19 +49,19 @@ TrialState = Literal["running", "promoted", "rolled_back", "stopped", "supersede
 
 @dataclass(frozen=True)
 class CanaryTrial:
-    """A new model next to the champion, as far as it got."""
+    """Trial of a new model against the champion, with its results so far."""
 
     id: int
     pipeline: str
-    run_id: str  # which made its bundle
+    run_id: str  # run that made its bundle
     bundle_digest: str
-    champion_digest: str  # whom it is compared with
+    champion_digest: str  # champion that it is compared with
     model_version: str | None
     since: datetime
     cohort: frozenset[str]  # depots that see it
     state: TrialState
-    nights: int  # that looked at counts which had come in
-    judged: Mapping[str, Any] | None  # what the last of them found; None before the first
+    nights: int  # nights that evaluated new actuals
+    judged: Mapping[str, Any] | None  # result of the last of them; None before the first
     ended_at: datetime | None
     by: str | None  # who ended it
     reason: str | None
@@ -74,7 +74,7 @@ class CanaryTrial:
 
 @dataclass(frozen=True)
 class CanaryOutcome:
-    """Result of a night's look at a canary, and its state since."""
+    """Result of a night's evaluation of a canary, and the state after it."""
 
     digest: str
     state: TrialState
@@ -99,11 +99,10 @@ class Forecast:
 
     @property
     def mean(self) -> Doubles:
-        """Expected value, (depots, horizon) in counts, which of skewed counts is more than the
-        median.
+        """Expected value, (depots, horizon) in counts; higher than the median if counts are skewed.
 
-        That of a distribution whose log(1 + count) is normal on either side of the median, each as
-        wide as its outermost quantile says (the mean of a log-normal, in two halves).
+        Assumes that log(1 + count) is normal on either side of the median, each side as wide as its
+        outermost quantile implies (the mean of a log-normal, in two halves).
         """
         log, median = np.log1p(self.quantiles.astype(float)), self.levels.index(0.5)
         down, up = (
@@ -123,11 +122,11 @@ def _normal_share(x: Doubles) -> Doubles:
 
 @dataclass(frozen=True)
 class Fold:
-    """One cutoff of a rolling-origin backtest: what a model said, and what came; arrays (depots,
+    """One cutoff of a rolling-origin backtest: the forecasts and the actuals, as arrays (depots,
     horizon[, levels])."""
 
     forecast: Forecast
-    actuals: Floats  # NaN where nothing can be scored: not known, or the depot was closed
+    actuals: Floats  # NaN on days that are not scored: unknown, or the depot was closed
 
     def among(self, depot_ids: tuple[str, ...]) -> Fold:
         """Return the fold of these depots alone, in their order."""
@@ -141,10 +140,10 @@ class Fold:
 
 
 class Scale(NamedTuple):
-    """Scale of errors (MASE; Hyndman & Koehler 2006): how much a depot's demand changes from week
-    to week, (depots,).
+    """Scale of errors (MASE; Hyndman & Koehler 2006): change of a depot's demand from week to week,
+    (depots,).
 
-    NaN for a depot without such pairs or with no change at all.
+    NaN for a depot without such pairs or without any change.
     """
 
     absolute: Doubles  # mean |lag-7 change|
@@ -158,14 +157,15 @@ class Scores:
     model: str
     folds: tuple[Fold, ...]
     metrics: Mapping[str, float]
-    scale: Scale  # of the days before the first fold
+    scale: Scale  # over the days before the first fold
 
 
 @dataclass(frozen=True)
 class Verdict:
     """Verdict of the promotion gate: may the candidate replace the champion?
 
-    Every objection is a sentence with its numbers; those of an admitted candidate are cautions.
+    Every objection is a sentence with its numbers; objections to an admitted candidate are
+    cautions.
     """
 
     admitted: bool

@@ -1,5 +1,4 @@
-"""Holidays, events and closures: days worth naming, each kept once for all the depots that it
-concerns."""
+"""Marked days: holidays, events and closures, each stored once for all affected depots."""
 
 from __future__ import annotations
 
@@ -16,8 +15,7 @@ from forecaster.core.arrays import Ints
 
 @dataclass(frozen=True)
 class Mark:
-    """A day worth naming on a page: a holiday, an event, a closure. `depot_id` None means every
-    depot."""
+    """A marked day on a page: a holiday, an event, a closure. `depot_id` None means every depot."""
 
     date: date
     kind: str
@@ -27,16 +25,16 @@ class Mark:
 
 EVERYONE = -1
 CLOSED_WEEKDAY = "closed_weekday"
-"""The kind of a day that is closed for its weekday alone, which a planner may open."""
+"""Kind of a day that is closed only because of its weekday; a planner may open it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Marks:
-    """The days worth naming, each kept once for all the depots that it concerns."""
+    """Marked days, each stored once for all affected depots."""
 
     depot_ids: tuple[str, ...] = ()
-    audiences: tuple[Ints, ...] = ()  # positions of depots; each serves many marks
-    entries: tuple[tuple[Mark, int], ...] = ()  # a mark and its audience's place, or EVERYONE
+    audiences: tuple[Ints, ...] = ()  # positions of depots; many marks share one audience
+    entries: tuple[tuple[Mark, int], ...] = ()  # a mark and the index of its audience, or EVERYONE
 
     def of(self, depot: int) -> tuple[Mark, ...]:
         """Marks of the depot at a position, by date, kind and name."""
@@ -45,8 +43,8 @@ class Marks:
         return tuple(sorted((mark for group in groups for mark in self._by_audience.get(group, ())), key=_when))
 
     def __iter__(self) -> Iterator[Mark]:
-        """Each mark of everyone once, and every other once for each depot that it concerns, which
-        it then names."""
+        """Yield each mark of everyone once, and every other mark once for each affected depot, with
+        its `depot_id`."""
         for mark, audience in sorted(self.entries, key=lambda pair: _when(pair[0])):
             if audience == EVERYONE:
                 yield mark
@@ -62,7 +60,7 @@ class Marks:
 
     @cached_property
     def _memberships(self) -> Ints:
-        """The audiences of the first depot, then those of the second, and so on."""
+        """Audiences of the first depot, then those of the second, and so on."""
         sizes = [len(audience) for audience in self.audiences]
         return np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)[np.argsort(self._members, kind="stable")]
 

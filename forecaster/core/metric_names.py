@@ -1,8 +1,8 @@
-"""Metric names with unit and meaning: the stages of a night, the metrics of a model, and what
-Prometheus is told.
+"""Metric names with unit and meaning: stages of a night, metrics of a model, and Prometheus
+metrics.
 
-`MEASURES` is the one table of what is measured of the product itself. A name of `OF_RUNS` is a key
-of the ledger's `runs.measures`; whatever has labels is a mapping there, from the label's value to a
+`MEASURES` is the one table of the product's own measures. A name of `OF_RUNS` is a key of the
+ledger's `runs.measures`; a measure with labels is a mapping there, from the label's value to a
 number.
 """
 
@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 class Stage(NamedTuple):
     meaning: str
-    # what it takes on two cores with 64 depots: the first night's guess, later ones know better
+    # on two cores with 64 depots: estimate for the first night; later nights use measured times
     seconds: float
 
 
@@ -62,22 +62,21 @@ METRICS = {
 
 
 class Measure(NamedTuple):
-    """A measure and its Prometheus name: base units, and `_total` on counters alone."""
+    """A measure and its Prometheus name, in base units; only counters end in `_total`."""
 
     prometheus: str
     unit: str
     meaning: str
-    labels: tuple[str, ...] = ()  # besides `pipeline`, which all have
+    labels: tuple[str, ...] = ()  # in addition to `pipeline`, which all have
     kind: Literal["gauge", "counter", "histogram"] = "gauge"
 
     @property
     def described(self) -> tuple[str, str, tuple[str, ...]]:
-        """Name, help and labels, as the client of Prometheus takes them."""
+        """Name, help and labels, as the Prometheus client takes them."""
         return self.prometheus, f"{self.meaning} ({self.unit})", ("pipeline", *self.labels)
 
 
-# Written by a run into its row in the ledger; Prometheus is told of the last night that came to an
-# end.
+# Written by a run into its row in the ledger; Prometheus gets those of the last completed night.
 OF_RUNS = {
     "compile_seconds": Measure(
         "forecaster_compile_duration_seconds", "s", "of the training, in XLA's compiler, or reading its cache"

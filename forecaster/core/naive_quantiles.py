@@ -1,9 +1,9 @@
-"""Quantiles around a seasonal naive's median: what the fallback that goes out and the baseline of a
-backtest share.
+"""Quantiles around a seasonal naive's median, for the published fallback and the baseline of a
+backtest.
 
-Their spread is that of changes in log counts, which explode where days of nothing and of thousands
-take turns (a step from 0 to 15,000 is a factor of 15,001). No quantile therefore lies beyond `MOST`
-times what the depot's history supports; below it nothing changes.
+Their spread is that of changes in log counts, which explodes if days of zero and of thousands
+alternate (a step from 0 to 15,000 is a factor of 15,001). No quantile therefore exceeds `MOST`
+times the largest count that the depot's history supports; quantiles below it are unchanged.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import numpy as np
 from forecaster.core.arrays import Doubles, Floats
 from forecaster.core.panel import Panel
 
-MOST = 2.0  # times the largest count of its history that a depot's quantiles may say
+MOST = 2.0  # limit of a depot's quantiles, in multiples of the largest count of its history
 
 
 def mean_count(panel: Panel) -> Doubles:
-    """Each depot's mean of all known counts, (depots,); where none is known, the median of these
-    means."""
+    """Mean of all known counts of each depot, (depots,); for a depot without any, the median of
+    these means."""
     observed = np.isfinite(panel.demand) & panel.open[:, : panel.history]
     count = observed.sum(axis=1)
     mean = np.sum(panel.demand, axis=1, where=observed, dtype=float) / np.maximum(count, 1)
@@ -26,20 +26,19 @@ def mean_count(panel: Panel) -> Doubles:
 
 
 def never_narrower(by_week: Doubles, levels: tuple[float, ...]) -> Doubles:
-    """Distances from the median (depots, weeks, levels), none of which shrinks from one week ahead
-    to the next, where a short history tells less of it."""
+    """Widen distances from the median (depots, weeks, levels) so that none shrinks from one week
+    ahead to the next; a short history has less evidence of later weeks."""
     lower, upper = np.minimum.accumulate(by_week, axis=1), np.maximum.accumulate(by_week, axis=1)
     wider: Doubles = np.where(np.array(levels) < 0.5, lower, upper)
     return wider
 
 
 def within_history(quantiles: Doubles, panel: Panel, point: Doubles) -> Doubles:
-    """Quantiles (depots, horizon, levels) about the median `point` (depots, horizon), none of them
-    beyond `MOST` times the largest count of the depot's history.
+    """Limit quantiles (depots, horizon, levels) to `MOST` times the largest count of the depot's
+    history, or of its median `point` (depots, horizon) if that is larger.
 
-    A depot of which nothing but zeros is known stays zero. A cold one (`cold_start`) has too short
-    a history to say what is most: what its peers let guess of its past counts as well, and without
-    peers what is forecast of it.
+    A depot whose known counts are all zero stays zero. The history of a cold depot (`cold_start`)
+    is too short to show its largest count: the past guessed from its peers counts as well.
     """
     supported = np.maximum(largest_count(panel), point.max(axis=1, initial=0.0))
     bounded: Doubles = np.minimum(quantiles, MOST * supported[:, None, None])
@@ -47,8 +46,8 @@ def within_history(quantiles: Doubles, panel: Panel, point: Doubles) -> Doubles:
 
 
 def largest_count(panel: Panel) -> Doubles:
-    """The largest count known of each depot's open days, and of a cold one's guessed days; 0 where
-    there is none."""
+    """Largest known count on each depot's open days and, for a cold depot, on its guessed days; 0
+    if there is none."""
     observed = np.isfinite(panel.demand) & panel.open[:, : panel.history]
     largest: Doubles = np.max(panel.demand, axis=1, where=observed, initial=0.0).astype(np.float64)
     cold = np.flatnonzero(panel.cold)

@@ -1,8 +1,8 @@
-"""The panel: dense daily demand of all depots up to a cutoff, what is known ahead, and how words
-become numbers.
+"""The panel: dense daily demand of all depots up to a cutoff, the known future, and the encoding of
+words as numbers.
 
-Every array is NumPy; a value is never changed after it was made. Unknown is NaN.
-Axes are named in the comments: depots, days (history, then horizon), levels (quantile levels).
+Every array is NumPy; a value is never changed once made. Unknown is NaN. Axes are named in the
+comments: depots, days (history, then horizon), levels (quantile levels).
 """
 
 from __future__ import annotations
@@ -28,12 +28,11 @@ ALL_ROWS = slice(None)
 
 @dataclass(frozen=True)
 class Encoding:
-    """Categorical encoding: how words of the data become numbers of the model; learned in training,
-    kept in the bundle.
+    """Categorical encoding of the data's words as numbers; learned in training, kept in the bundle.
 
     `covariates` are the known-future covariates in the order of the panel's last axis; a covariate
-    of words is spread over one indicator a word, named `column=word`. `statics` maps each static
-    attribute to its labels: label i has code i + 1, and code 0 means "not seen in training".
+    of words has one indicator per word, named `column=word`. `statics` maps each static attribute
+    to its labels: label i has code i + 1, and code 0 means "not seen in training".
     """
 
     covariates: tuple[str, ...]
@@ -50,16 +49,16 @@ class Encoding:
 
 @dataclass(frozen=True)
 class Panel:
-    """Dense daily demand of all depots up to the cutoff, and what is known of the days after it.
+    """Dense daily demand of all depots up to the cutoff, and the known future after it.
 
-    `days` holds the history and then the horizon without a gap; the last `horizon` of them lie
-    after the cutoff.
+    `days` holds the history and then the horizon without a gap; the last `horizon` days are after
+    the cutoff.
     """
 
     depot_ids: tuple[str, ...]
     days: Days  # (days,) datetime64[D]
     horizon: int
-    demand: Floats  # (depots, days - horizon); NaN = not known, 0 = open and none came; see `capped`
+    demand: Floats  # (depots, days - horizon); NaN = unknown, 0 = open without orders; see `capped`
     open: Bools  # (depots, days); False = closed on that day, or not yet / no longer in business
     covariates: Floats  # (depots, days, covariates), never NaN
     calendar: Floats  # (groups, days, features); depots with one holiday calendar share a group
@@ -67,12 +66,12 @@ class Panel:
     statics: Ints  # (depots, static attributes), codes of `encoding`
     encoding: Encoding
     calendar_names: tuple[str, ...]
-    # attribute → its word per depot
+    # attribute → its value for each depot
     attributes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     marks: Marks = field(default_factory=Marks)
-    # of the network of which these depots are a part; None: they are all of it
+    # of the network that these depots belong to; None: they are the whole network
     peers: cold_start.Peers | None = None
-    # where some counts are lower bounds: `demand` then holds estimates there; None: none is
+    # counts of which some are lower bounds, with estimates in `demand`; None: no count is one
     capped: CappedCounts | None = None
 
     def __post_init__(self) -> None:
@@ -102,12 +101,12 @@ class Panel:
 
     @property
     def served(self) -> Floats:
-        """Counts as they came, (depots, days - horizon), also where demand was higher."""
+        """Original counts, (depots, days - horizon), also where demand was higher."""
         return self.demand if self.capped is None else self.capped.served
 
     @property
     def is_capped(self) -> Bools:
-        """Marks days whose demand is an estimate, as their count is a lower bound, (depots, days -
+        """Days whose demand is an estimate, because their count is a lower bound, (depots, days -
         horizon)."""
         return np.zeros(self.demand.shape, np.bool_) if self.capped is None else self.capped.is_capped
 
@@ -116,10 +115,10 @@ class Panel:
         return tuple(self.days[self.history :].astype(object))
 
     def at(self, cutoff: date) -> Panel:
-        """The same depots as they stood at an earlier cutoff; nothing after it is kept but the
-        known future.
+        """Return the same depots as of an earlier cutoff; of the days after it, only the known
+        future is kept.
 
-        Raises ValueError when the cutoff lies outside the history.
+        Raises ValueError if the cutoff is outside the history.
         """
         history = self.history_at(cutoff)
         days = history + self.horizon
@@ -135,21 +134,21 @@ class Panel:
         return past if self.capped is None else past.with_capped(self.capped.of(ALL_ROWS, slice(history)))
 
     def history_at(self, cutoff: date) -> int:
-        """Number of days up to and including an earlier cutoff. Raises ValueError when it lies
-        outside the history."""
+        """Number of days up to and including an earlier cutoff. Raises ValueError if it is outside
+        the history."""
         history = int((np.datetime64(cutoff, "D") - self.days[0]).astype(int)) + 1
         if not 1 <= history <= self.history:
             raise ValueError(f"cutoff {cutoff} is outside the history {self.days[0]} … {self.cutoff}")
         return history
 
     def with_capped(self, capped: CappedCounts) -> Panel:
-        """The same panel where some counts are lower bounds: `demand` then is an estimate from what
-        was known at the cutoff."""
+        """Return the same panel with some counts as lower bounds: `demand` is then an estimate from
+        the knowledge at the cutoff."""
         demand = demand_of(capped, self.open[:, : self.history], self.depot_ids, self.days[: self.history])
         return replace(self, demand=demand, capped=capped)
 
     def last(self, days: int) -> Panel:
-        """The panel without what lies before the last `days` days of its history."""
+        """Return the panel with only the last `days` days of its history."""
         start = max(self.history - days, 0)
         return replace(
             self,
@@ -162,10 +161,10 @@ class Panel:
         )
 
     def among(self, depot_ids: Sequence[str]) -> Self:
-        """The same panel for these depots in this order; one that is not in it has no known day and
-        is never open.
+        """Return the same panel for these depots in this order; a depot that it lacks has no known
+        day and is never open.
 
-        Names no days (`marks`), and guesses nothing for the depots that it gains.
+        The result has no `marks`, and guesses nothing for added depots.
         """
         place = {depot: row for row, depot in enumerate(self.depot_ids)}
         rows = np.array([place.get(depot, -1) for depot in depot_ids], np.intp)
@@ -198,16 +197,16 @@ class Panel:
 
     @cached_property
     def cold(self) -> Bools:
-        """Depots with so few known days that their forecast rests on their peers (`cold_start`),
-        (depots,)."""
+        """Depots whose forecast rests on their peers, because they have few known days
+        (`cold_start`), (depots,)."""
         return cold_start.cold_depots(self.demand, self.open)
 
     def past(self, lookback: int, rows: Rows = ALL_ROWS) -> tuple[Floats, Bools]:
-        """Counts of the last `lookback` days of history, and open on these and the horizon, as a
-        model sees them.
+        """Return the counts of the last `lookback` days of history, and the open days of these and
+        the horizon, as the model sees them.
 
-        Days before the history are unknown, and open. The unknown days of a young depot before its
-        first known one hold what its peers' profile says (`cold_start`), and are open; every other
+        Days before the history are unknown and open. The unknown days of a young depot before its
+        first known one are guessed from its peers' profile (`cold_start`), and open; every other
         value is the panel's own.
         """
         start, missing = max(self.history - lookback, 0), max(lookback - self.history, 0)
@@ -225,8 +224,8 @@ class Panel:
         return demand, open_
 
     def widen_by_doubt(self, quantiles: Floats, levels: Sequence[float], rows: Rows = ALL_ROWS) -> Floats:
-        """Quantiles of the depots `rows`, (depots, horizon, levels); those of a young one are wider
-        by what is not known of its level."""
+        """Widen the quantiles of young depots by the doubt about their level; `quantiles` are those
+        of the depots `rows`, (depots, horizon, levels)."""
         is_guessed = self._guess.rows[rows]
         if not is_guessed.any():
             return quantiles
@@ -236,14 +235,14 @@ class Panel:
 
     @property
     def doubt_of_level(self) -> Doubles:
-        """Variance of the level of young depots, (depots,), as in `cold_start.Guess`; 0 of settled
-        ones."""
+        """Standard deviation of the level of young depots, (depots,), as in `cold_start.Guess`; 0
+        for settled ones."""
         doubt = np.zeros(len(self.depot_ids))
         doubt[self._guess.rows] = self._guess.doubt
         return doubt
 
     def _place_among_guessed(self, rows: Rows) -> NDArray[np.intp]:
-        """Positions in the guess of those of the depots `rows` whose past is guessed."""
+        """Positions in the guess of the depots among `rows` whose past is guessed."""
         guessed = self._guess.rows
         place: NDArray[np.intp] = np.cumsum(guessed)[rows][guessed[rows]] - 1
         return place
@@ -253,11 +252,11 @@ class Panel:
         return cold_start.guess(self.demand, self.open, self.attributes, self.peers)
 
     def window(self, lookback: int, rows: Rows = ALL_ROWS) -> dict[str, Floats | Ints]:
-        """The model's raw input: the last `lookback` days of history and the horizon, by name, of
-        the depots `rows`.
+        """Return the model's raw input: the last `lookback` days of history and the horizon, by
+        name, of the depots `rows`.
 
-        demand (depots, lookback) and open (depots, lookback + horizon) as 0 and 1 are those of
-        `past`; covariates and calendar (depots, lookback + horizon, …), statics (depots,
+        demand (depots, lookback) and open (depots, lookback + horizon), as 0 and 1, come from
+        `past`; covariates and calendar are (depots, lookback + horizon, …), statics (depots,
         attributes).
         """
         start, missing = max(self.history - lookback, 0), max(lookback - self.history, 0)
@@ -271,8 +270,7 @@ class Panel:
         }
 
     def actuals(self, cutoff: date) -> Floats:
-        """Actuals of the horizon after an earlier cutoff, (depots, horizon); NaN where it is not
-        known (yet)."""
+        """Actuals of the horizon after an earlier cutoff, (depots, horizon); NaN if unknown (yet)."""
         start = self.history_at(cutoff)
         actuals = np.full((len(self.depot_ids), self.horizon), np.nan, np.float32)
         counts = self.demand[:, start : start + self.horizon]
@@ -281,5 +279,5 @@ class Panel:
 
 
 def _pad(x: NDArray[Any], missing: int, value: float) -> NDArray[Any]:
-    """A copy with `missing` further days of `value` before the first."""
+    """Return a copy with `missing` additional days of `value` before the first."""
     return np.pad(x, [(0, 0), (missing, 0)] + [(0, 0)] * (x.ndim - 2), constant_values=value)

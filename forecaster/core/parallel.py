@@ -1,9 +1,8 @@
-"""Parallel map over independent calls (fan-out): in turn here, or by whoever gives another `Fan`.
+"""Parallel map over independent calls (fan-out): in turn here, or by another `Fan`.
 
-The package knows no scheduler. A stage hands over calls that need nothing of one another, and gets
-back what they made; `flows.runners` does them in threads or on a cluster. The same comes out,
-whoever does them. Many small calls that keep a core busy each are done in processes of this
-machine.
+The package knows no scheduler. A stage passes independent calls and receives their results;
+`flows.runners` runs them in threads or on a cluster. The results are the same with every runner.
+Many small calls that keep a core busy each run in processes of this machine.
 """
 
 from __future__ import annotations
@@ -17,39 +16,39 @@ from typing import Any, Protocol, TypeVar
 
 from forecaster.core.processes import parent_watch
 
-STALLED = 300.0  # seconds without any answer, after which processes are taken for dead
+STALLED = 300.0  # seconds without any answer, after which processes are considered dead
 
 Result = TypeVar("Result")
 
 
 class Fan(Protocol):
-    """Parallel map: does every call once and gives what they made, in the order of the calls.
+    """Parallel map: run every call once and return the results in the order of the calls.
 
-    Calls are taken one by one as there is room for them, so that what they carry is not in memory
-    all at once. They can be sent to another process: partial applications of functions that a
-    module has by name.
+    Calls are taken one by one as capacity allows, so that their arguments are not in memory all at
+    once. They can be sent to another process: partial applications of functions that a module has
+    by name.
     """
 
     def __call__(self, calls: Iterable[Callable[[], Result]], /) -> list[Result]: ...
 
 
 def in_turn(calls: Iterable[Callable[[], Any]], /) -> list[Any]:
-    """One after the other, in this thread."""
+    """Run the calls one after the other, in this thread."""
     return [call() for call in calls]
 
 
 def available_cores() -> int:
-    """The cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def in_processes(function: Callable[..., Result], calls: Iterable[tuple[Any, ...]], workers: int) -> Iterator[Result]:
-    """Results of a module's function for each tuple of arguments, in their order; with one worker
-    in this process.
+    """Yield the results of a module's function for each tuple of arguments, in their order; with
+    one worker, in this process.
 
-    Calls are taken as there is room for them, so that an iterator may end them when time is over.
-    Where a process dies, does not answer within `STALLED` seconds or cannot be started, the rest is
-    done here. Raises what the function raises.
+    Calls are taken as capacity allows, so that an iterator may end them at a time limit. If a
+    process dies, does not answer within `STALLED` seconds or cannot be started, the rest runs here.
+    Raises what the function raises.
     """
     if workers < 2:
         yield from (function(*call) for call in calls)
@@ -68,18 +67,19 @@ def in_processes(function: Callable[..., Result], calls: Iterable[tuple[Any, ...
 
 
 class _KillablePool:
-    """Processes of this machine, in whose place this one does what they cannot."""
+    """Processes of this machine, with this process as a substitute if they fail."""
 
     def __init__(self, workers: int) -> None:
         self._others = set(active_children())
-        # Not forked: threads of this process may hold locks that a fork would never see released.
+        # Not forked: a fork would never see the release of locks that other threads of this process
+        # hold.
         self._pool = ProcessPoolExecutor(workers, get_context("spawn"), parent_watch.end_with, (os.getpid(),))
 
     def submitted(self, function: Callable[..., Result], call: tuple[Any, ...]) -> Future[Result] | None:
-        """The result to come; None where there are no processes (any more)."""
+        """Submit a call; None if there are no processes (any more)."""
         try:
             return self._pool.submit(function, *call)
-        except (OSError, AssertionError, RuntimeError):  # a daemon of multiprocessing may have no children
+        except (OSError, AssertionError, RuntimeError):  # a daemon process of multiprocessing may have no children
             return None
 
     def result(self, function: Callable[..., Result], call: tuple[Any, ...], future: Future[Result] | None) -> Result:
@@ -93,7 +93,7 @@ class _KillablePool:
             return function(*call)
 
     def kill(self) -> None:
-        """End the processes: one that hangs would be waited for when this process ends."""
+        """Kill the processes: this process would wait for a hanging one at its end."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         for process in set(active_children()) - self._others:
             process.kill()

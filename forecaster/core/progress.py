@@ -1,5 +1,5 @@
-"""Progress bar of a night: stage, elapsed and remaining time; plain or JSON lines where nobody
-watches a terminal."""
+"""Progress bar of a night: stage, elapsed and remaining time; plain or JSON lines without a
+terminal."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ LOG = "FORECASTER_LOG"
 
 
 class NightProgress:
-    """Progress reporter: times stages and tells of them on standard error.
+    """Progress reporter: times stages and reports them on standard error.
 
-    `expected` maps stages to the seconds they took on earlier nights; without one,
-    `metric_names.STAGES` guesses. `stages` are those that come, all where nothing is said.
+    `expected` maps stages to their seconds on earlier nights; a missing one is estimated from
+    `metric_names.STAGES`. `stages` are those that will run, by default all.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class NightProgress:
         self._begun = time.monotonic()
         self._stage: str | None = None
         self._stage_begun = 0.0
-        # share and instant of the stage's first sign of progress
+        # share and instant of the stage's first reported progress
         self._first: tuple[float, float] | None = None
         self._share = 0.0
         self._bar: Progress | None = None
@@ -59,7 +59,7 @@ class NightProgress:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """One stage; its seconds are in `timings` afterwards, also when it fails."""
+        """Run one stage; its seconds are in `timings` afterwards, even if it fails."""
         self._stage, self._stage_begun, self._share, self._first = name, time.monotonic(), 0.0, None
         self._report(STAGES[name].meaning)
         try:
@@ -77,7 +77,7 @@ class NightProgress:
             self._report(text)
 
     def say(self, text: str) -> None:
-        """A line that stays."""
+        """Write a permanent line."""
         if self._as_json:
             now = datetime.now(UTC).isoformat(timespec="milliseconds")
             line = {"time": now, "run_id": self._run_id, "stage": self._stage, "message": text.strip()}
@@ -92,7 +92,7 @@ class NightProgress:
 
     @property
     def remaining(self) -> float:
-        """Seconds still to come: those of earlier nights, longer where this one's stages have taken
+        """Remaining seconds: those of earlier nights, and longer if this night's stages have taken
         longer."""
         rest = sum(s for stage, s in self.expected.items() if stage not in self.timings and stage != self._stage)
         rest *= self._pace
@@ -100,8 +100,8 @@ class NightProgress:
             return rest
         now = time.monotonic()
         if self._first is not None and self._share > self._first[0]:
-            # From its first sign of progress on: what comes before that is compiling, and does not
-            # come again.
+            # Measured from the first reported progress: the time before it is compilation, which
+            # does not recur.
             share, since = self._first
             return rest + (now - since) * (1 - self._share) / (self._share - share)
         return rest + max(self._pace * self.expected.get(self._stage, 0.0) - (now - self._stage_begun), 0.0)
@@ -115,7 +115,7 @@ class NightProgress:
 
     @contextmanager
     def live_bar(self) -> Iterator[None]:
-        """Draw a bar while open, when the console is a terminal."""
+        """Draw a bar inside the block if the console is a terminal."""
         if not self.console.is_terminal or self._as_json:
             yield
             return

@@ -1,25 +1,25 @@
-"""State directory layout: the one place that says what lies where in a pipeline's `state` folder.
+"""State directory layout: the one definition of the paths in a pipeline's `state` folder.
 
-    ledger.db               runs, publications, promotions, overrides (where `ledger` names no other database)
-    lake/                   the Delta tables (where `lake` names no other place)
-    mlflow.db               the registry (where `registry` names no server), with mlflow_artifacts/
+    ledger.db               runs, publications, promotions, overrides (unless `ledger` names another database)
+    lake/                   the Delta tables (unless `lake` names another place)
+    mlflow.db               the registry (unless `registry` names a server), with mlflow_artifacts/
     bundles/DIGEST          signed models; DIGEST.tar.zst is the same as one file
-    keys/                   what signs, verifies and decrypts bundles
-    desks/DIGEST.npz        saved inputs: what publications were made from
-    registry_waiting/RUN    outbox: what the registry has not been told yet
-    checkpoints/            of a training that goes on; backtest/checkpoints of the command `backtest`
+    keys/                   keys that sign, verify and decrypt bundles
+    desks/DIGEST.npz        saved inputs of publications
+    registry_waiting/RUN    outbox: records not yet sent to the registry
+    checkpoints/            of an unfinished training; backtest/checkpoints of the command `backtest`
     graphs/, jax_cache/     caches: exported graphs, compiled programs
     profiles/RUN            traces of trainings
-    page_answers/HOST.json  how many answers of the page were errors or slow, by the hour
-    specs/DIGEST.json       pipeline files that published, which `plan` compares with; plan.json is what it showed
-    groups/RUN              what a run by groups of depots has in hand, until it is done
-    restoring               the backup that a restore is bringing back, until it is done
-    reports/RUN/            the report of a night's model, and which run of MLflow it is
+    page_answers/HOST.json  number of failed and slow responses of the page, by hour
+    specs/DIGEST.json       pipeline files that published, with which `plan` compares; plan.json is its last output
+    groups/RUN              intermediate results of a run by groups of depots, until it is done
+    restoring               the backup that is being restored, until it is done
+    reports/RUN/            the report of a night's model, and the id of its MLflow run
     report.html, check.html the last run and the last check, as pages
-    up.json, logs/, prefect/, artifacts/    what `forecaster up` and Prefect keep
-    start.log           the run that the guide of `forecaster start` began
+    up.json, logs/, prefect/, artifacts/    state of `forecaster up` and Prefect
+    start.log               output of the run that the guide of `forecaster start` started
 
-Names here are a promise: a state that an earlier version wrote is read by later ones.
+The names are a stable interface: later versions read the state that earlier ones wrote.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class StatePaths:
-    """Locations of one pipeline's state; nothing is made or read."""
+    """Locations of one pipeline's state; nothing is created or read."""
 
     folder: Path
 
@@ -132,7 +132,8 @@ class StatePaths:
 
     @property
     def guide_log(self) -> Path:
-        """The log of the last run that a page began: the guide of `forecaster start`, or the settings."""
+        """Log of the last run that was started from a page: the guide of `forecaster start`, or the
+        settings."""
         return self.folder / "start.log"
 
     @property

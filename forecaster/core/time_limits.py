@@ -1,8 +1,7 @@
-"""Time limits on what is waited for: a call, or the next item of a stream, on a thread that may be
-left behind.
+"""Time limits for a call, or for the next item of a stream, on a thread that may be abandoned.
 
-What hangs (a network mount, a FIFO, a server that accepts and says nothing) cannot be interrupted
-from Python. It is waited for on a thread of its own, which is left behind when its time is over and
+A hanging call (a network mount, a FIFO, a server that accepts and does not answer) cannot be
+interrupted from Python. It runs on a thread of its own, which is abandoned at the time limit and
 ends with the process.
 """
 
@@ -19,12 +18,12 @@ from forecaster.errors import TimeLimitExceeded
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 _END = object()
-LEAST = 1.0  # seconds for a call whose budget is used up
+LEAST = 1.0  # seconds for a call after the budget is used up
 
 
 def call_within(seconds: float, call: Callable[[], Result], waiting_for: str) -> Result:
-    """Result of a call. Raises TimeLimitExceeded, which names what was waited for, after so many
-    seconds."""
+    """Return the result of a call. Raises TimeLimitExceeded, which contains `waiting_for`, after
+    `seconds`."""
     outcome: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
 
     def work() -> None:
@@ -41,26 +40,25 @@ def call_within(seconds: float, call: Callable[[], Result], waiting_for: str) ->
     if error is not None:
         try:
             raise error
-        finally:  # else the error and this frame hold one another, and with them all that callers have in hand
+        finally:  # else the error and this frame reference each other, and keep all objects of the callers alive
             del error
     return result  # type: ignore[no-any-return]
 
 
 class Budget:
-    """Seconds for many calls together. Each may take half of what is left, so that one that hangs
-    leaves the others some, and all that hang take no more than the whole.
-    """
+    """Budget of seconds for several calls. Each may take half of the rest, so that a hanging call
+    leaves time for the others, and all hanging calls together take no more than the total."""
 
     def __init__(self, total: float) -> None:
         self.total = self._left = total
 
     def renew(self) -> None:
-        """Give all of it again, as to another run of this process."""
+        """Restore the whole budget, as for another run of this process."""
         self._left = self.total
 
     def call(self, call: Callable[[], Result], waiting_for: str, *, most: float = float("inf")) -> Result:
-        """Result of a call within `most` seconds. Raises TimeLimitExceeded as `call_within`
-        does."""
+        """Return the result of a call within `most` seconds. Raises TimeLimitExceeded as
+        `call_within` does."""
         begun = time.monotonic()
         try:
             return call_within(min(most, max(LEAST, self._left / 2)), call, waiting_for)
@@ -71,12 +69,11 @@ class Budget:
 def items_within(
     silence: float, total: float, stream: Generator[Item, None, Result], waiting_for: str
 ) -> Generator[Item, None, Result]:
-    """A stream's items and what it returns, waited for `silence` seconds each and `total` seconds
-    in all.
+    """Yield a stream's items and return its result, with limits of `silence` seconds for each item
+    and `total` seconds for all.
 
-    Raises TimeLimitExceeded, which names what was waited for. Only time in which something is
-    waited for counts. The next item is made when it is asked for, so that memory and order stay as
-    they were.
+    Raises TimeLimitExceeded, which contains `waiting_for`. Only waiting time counts. An item is
+    made when it is requested, so that memory and order are those of the plain stream.
     """
     asked: queue.SimpleQueue[bool] = queue.SimpleQueue()
     made: queue.SimpleQueue[tuple[Any, Any, BaseException | None]] = queue.SimpleQueue()

@@ -1,5 +1,5 @@
-"""Time zone names: which words name a zone of the IANA database on this machine, and what was meant
-by others."""
+"""Time zone names: check that the IANA database of this machine has a zone, and suggest one for
+other words."""
 
 from __future__ import annotations
 
@@ -11,28 +11,27 @@ from forecaster.core.language import N_
 from forecaster.core.language.near_words import did_you_mean, fold, nearest_word, plain
 from forecaster.core.language.sentences import as_sentence, sentence
 
-MOST_NAMED = 6  # zones that use an abbreviation
-_SPELLING = 0.8  # of the letters that a misspelt name has in common with the right one
+MOST_NAMED = 6  # largest number of zones listed for an abbreviation
+_SPELLING = 0.8  # smallest similarity of a misspelled name and the right one
 _SEASONS = (datetime(2024, 1, 1), datetime(2024, 7, 1))
-# other names of zones, or no places
+# aliases of zones, or zones without a place
 _LINKS = ("Etc/", "US/", "Canada/", "Mexico/", "Brazil/", "Chile/", "SystemV/")
 
 
 def exists(name: str) -> bool:
-    """Whether this machine has the zone; to list all that it has, it would open hundreds of
-    files."""
+    """Return True if this machine has the zone. Listing all zones would open hundreds of files."""
     try:
         ZoneInfo(name)
-    except (KeyError, ValueError, OSError):  # none of that name; no name of a file in the zones' folder; a folder
+    except (KeyError, ValueError, OSError):  # no such name; not a file name in the zones' folder; a folder
         return False
     return True
 
 
 def hint(name: str) -> str:
-    """Suggestion for a word that names no zone, for the end of a sentence.
+    """Return a suggestion for a word that names no zone, for the end of a sentence.
 
-    An abbreviation or an offset is never taken for a word misspelt: another one is another time, in
-    summer at least.
+    An abbreviation or an offset is never treated as a misspelling: a similar one is another time,
+    at least in summer.
     """
     if not plain(name):
         return ""
@@ -49,8 +48,8 @@ def hint(name: str) -> str:
 
 
 def caveat(name: str) -> str | None:
-    """A sentence about a zone that is the same distance from UTC all year, whatever its name lets
-    expect; None for others, and for those that say UTC."""
+    """Return a sentence about a zone with a fixed offset from UTC, if its name suggests otherwise;
+    None for other zones, and for UTC."""
     fixed = re.fullmatch(r"EST|MST|HST|(Etc/)?GMT[+-]?[0-9]+", name)
     offset = _SEASONS[0].replace(tzinfo=ZoneInfo(name)).utcoffset() if fixed else None
     if not offset:
@@ -63,7 +62,7 @@ def caveat(name: str) -> str | None:
 
 
 def _abbreviation_hint(name: str, zones: list[str]) -> str:
-    """Zones that use an abbreviation, where they are few."""
+    """Return a hint with the zones that use an abbreviation, if they are few."""
     using = [
         zone for zone in zones if name.upper() in {day.replace(tzinfo=ZoneInfo(zone)).tzname() for day in _SEASONS}
     ]

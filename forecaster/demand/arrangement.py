@@ -1,5 +1,5 @@
-"""Arrangement of a source's rows, as the pipeline file declares it: blank cells filled down, rows
-chosen by `where`, one column for the depot and one for the day."""
+"""Arrange a source's rows as the pipeline file declares: fill blank cells down, select rows by
+`where`, and provide one column for the depot and one for the day."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _WHOLE = r"^([+-]?[0-9]+)\.0+$"  # a whole number with decimals
 
 
 def plain_words(column: Column) -> Column:
-    """Texts of cells without case and surrounding blanks; 1.0 is 1."""
+    """Texts of cells, casefolded and stripped; 1.0 becomes 1."""
     return parsing.words(column).str.casefold().str.replace(_WHOLE, r"\1", regex=True)
 
 
 def are_one_of(column: Column, values: Sequence[str]) -> Column:
-    """Marks cells with one of these texts, in any case; "" is an empty cell."""
+    """Mark cells with one of these texts, ignoring case; "" is an empty cell."""
     return plain_words(column).isin(_plain(values))
 
 
@@ -41,8 +41,8 @@ def _plain(values: Sequence[str]) -> set[str]:
 
 
 def joined_days(year: Column, month: Column, day: Column) -> Column:
-    """Days of three columns as text in ISO 8601; a month is a number or a name. Where they are no
-    day, the three texts with dashes between them."""
+    """Days from a year, a month and a day column, as ISO 8601 text; a month is a number or a name.
+    If they form no valid day, the three texts joined by dashes."""
     texts = parsing.words(year) + "-" + parsing.words(month) + "-" + parsing.words(day)
     return parsing.each_value(texts.where(texts != "--", ""), _iso, "").astype("str")
 
@@ -57,7 +57,7 @@ def _iso(texts: Column) -> Column:
 
 
 def source_columns(spec: Spec) -> tuple[list[str], list[str]]:
-    """The columns that the demand source must have, and those that it may have."""
+    """Columns that the demand source must have, and columns that it may have."""
     columns, future = spec.demand.columns, list(spec.calendar.known_future)
     count = [] if spec.demand.aggregate == "count" else [columns.demand]
     depot = [] if spec.demand.depot is not None else [columns.depot_id]
@@ -69,10 +69,10 @@ def source_columns(spec: Spec) -> tuple[list[str], list[str]]:
 
 
 def covariate_columns(spec: Spec, readings: pd.DataFrame) -> list[str]:
-    """The columns of the source that the demand table takes further: known-future covariates, but
-    for `open`, which it has anyway, and limits of what could be served.
+    """Source columns that the demand table keeps: known-future covariates, except `open`, which it
+    has anyway, and limits of what could be served.
 
-    Raises SpecError when one has a name that the demand table itself uses.
+    Raises SpecError when the demand table itself uses one of the names.
     """
     columns = dict.fromkeys((*spec.calendar.known_future, *spec.demand.columns.limits))
     names = [name for name in columns if name in readings.columns]
@@ -86,8 +86,8 @@ def covariate_columns(spec: Spec, readings: pd.DataFrame) -> list[str]:
 
 
 def further_values(column: Column, kind: parsing.Kind, columns: DemandColumns, notation: Notation) -> Column:
-    """Values of a further column: numbers, or words, None where nothing is given; of a limit 1 or 0,
-    or hours since midnight."""
+    """Values of an additional column: numbers or words, None if empty; for limits 1 or 0, or hours
+    since midnight."""
     if column.name == columns.capped:
         return parsing.yes(column)
     if column.name == columns.sold_out_at:
@@ -96,11 +96,11 @@ def further_values(column: Column, kind: parsing.Kind, columns: DemandColumns, n
 
 
 class Arrangement:
-    """Arranges the blocks of a feed, one after the other."""
+    """Arranges the blocks of a feed, one after another."""
 
     def __init__(self, spec: Spec) -> None:
         self._demand = spec.demand
-        self.left_out, self._rows = 0, 0  # rows, by `where`, and all
+        self.left_out, self._rows = 0, 0  # rows excluded by `where`, and rows in total
         self._last = dict[str, pd.DataFrame]()  # column → file, order and value of the last filled cell
         self._missing = {
             name: {value: plain for value in _values(condition) for plain in _plain([value])}
@@ -118,7 +118,7 @@ class Arrangement:
             came = {*words.unique()}
             self._missing[name] = {value: plain for value, plain in self._missing[name].items() if plain not in came}
             kept &= words.isin(_plain(_values(condition))) ^ isinstance(condition, Excluded)
-        kept |= block[FAULT] != ""  # its cells may stand in other columns
+        kept |= block[FAULT] != ""  # the cells of a faulty row may be in the wrong columns
         self._rows += len(block)
         if not kept.all():
             self.left_out += int((~kept).sum())
@@ -130,7 +130,7 @@ class Arrangement:
         return block
 
     def findings(self) -> list[Finding]:
-        """Values of `where` that no row has."""
+        """Findings about values of `where` that no row has."""
         limits = self._demand.rules
         severity = data_rules.severity("where_value", limits.severity)
         wanted = data_rules.requirement("where_value", **limits.model_dump())
@@ -147,8 +147,8 @@ class Arrangement:
         ]
 
     def _filled_down(self, block: pd.DataFrame, name: str) -> Column:
-        """The column with each blank cell as the one above it in the same file, and, where numbers
-        of orders repeat, of the same order."""
+        """Fill each blank cell from the one above it in the same file and, if order numbers repeat,
+        in the same order."""
         order = self._demand.columns.order_id
         keys = pd.DataFrame({"file": block[FILE].astype("str"), "order": ""}, index=block.index)
         if order is not None and order != name:

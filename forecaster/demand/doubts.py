@@ -1,11 +1,11 @@
-"""Doubts about a batch that counts: the sentence behind "usable, but"."""
+"""Doubts about an accepted batch: the sentence after "usable, but"."""
 
 from __future__ import annotations
 
 from forecaster.demand.ingest import IngestResult
 
-_LOST = 0.05  # of the rows
-# rules whose findings put the counts themselves in doubt, the heaviest first
+_LOST = 0.05  # share of the rows
+# rules whose findings cast doubt on the counts themselves, most serious first
 DOUBTFUL = (
     "lost_rows",
     "lost_depot_rows",
@@ -26,18 +26,18 @@ DOUBTFUL = (
 
 
 def of(batch: IngestResult) -> str | None:
-    """The heaviest doubt about the counts of a batch; None where there is none."""
+    """Most serious doubt about the counts of a batch; None if there is none."""
     return rows_lost(batch) or heaviest_finding(batch)
 
 
 def rows_lost(batch: IngestResult) -> str | None:
-    """Sentence on the rows in quarantine, where they are many."""
+    """Sentence about the quarantined rows, if they are many."""
     lost = batch.quarantined / max(batch.read, 1)
     return f"{batch.quarantined:,} of {batch.read:,} rows ({lost:.0%}) do not count" if lost > _LOST else None
 
 
 def heaviest_finding(batch: IngestResult) -> str | None:
-    """The heaviest of the findings that put the counts in doubt, with its rule."""
+    """Most serious finding that casts doubt on the counts, with its rule."""
     findings = [finding for finding in batch.findings if finding.rule in DOUBTFUL]
     worst = min(findings, key=lambda finding: (DOUBTFUL.index(finding.rule), -finding.count), default=None)
     return f"{worst.rule}: {worst.message}" if worst else None

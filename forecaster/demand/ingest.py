@@ -1,9 +1,9 @@
-"""Idempotent ingestion: bring the declared sources into the lake.
+"""Idempotent ingestion of the declared sources into the lake.
 
-Depots, events and aliases are snapshots: what is new, changed or gone since the last one is appended. Readings pass the
-contract block by block, then are compared with one another, with what the lake holds and with the days before them.
-Each table takes its rows in one commit, readings last but for the account of the batch: a process that is killed
-anywhere leaves a lake that the next run completes. Ingesting the same sources again appends nothing.
+Depots, events and aliases are snapshots: rows that are new, changed or gone are appended. Readings
+pass the contract block by block, then are compared with one another, with the lake and with earlier
+days. Each table takes its rows in one commit, readings last except for the batch record: the next
+run completes what a kill left out. Repeating an ingestion appends nothing.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 PLACES = 50  # depots and days that a finding names
 _MICROSECOND = pd.Timedelta(microseconds=1)
 _DAY = np.timedelta64(1, "D")
-INGESTED = tuple(table for table in TABLES if table not in ("forecasts", "scores"))  # all that this reads and writes
-KEYS = {"depots": ["depot_id"], "aliases": ["alias"], "events": EVENT}  # what makes a row the same one
+# tables that ingestion reads and writes
+INGESTED = tuple(table for table in TABLES if table not in ("forecasts", "scores"))
+KEYS = {"depots": ["depot_id"], "aliases": ["alias"], "events": EVENT}  # columns that identify a row
 Progress = Callable[[int], None]
 
 
@@ -66,8 +67,8 @@ class IngestResult:
     quarantined: int
     findings: tuple[Finding, ...]
     versions: Mapping[str, int]
-    stopped: str | None = None  # why nothing of the batch was accepted
-    left_out: int = 0  # rows that `demand.where` does not count, which are none of those read
+    stopped: str | None = None  # reason why the whole batch was rejected
+    left_out: int = 0  # rows excluded by `demand.where`; not part of `read`
 
 
 @dataclass(frozen=True)
@@ -79,16 +80,16 @@ class Decisions:
 
     @property
     def waived(self) -> dict[str, int]:
-        """The ids of released rows, with the instant of the decision."""
+        """Ids of released rows and the instants of their decisions."""
         return dict(zip(self.released["id"], self.released["recorded_at"], strict=True))
 
 
 def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> IngestResult:
-    """Ingest one batch: read the sources and append what is new to the lake; `now` is the instant of arrival.
+    """Ingest one batch: read the sources and append new rows to the lake at the instant `now`.
 
-    `on_rows` is told how many rows were read so far. Raises SourceError when a source cannot be read, SpecError when it
-    does not fit the pipeline file, ForeignLake when the lake is of another fleet, LakeError when it cannot take
-    the rows.
+    `on_rows` receives the number of rows read so far. Raises SourceError when a source cannot be
+    read, SpecError when it does not fit the pipeline file, ForeignLake when the lake belongs to
+    another fleet, LakeError when it cannot store the rows.
     """
     lake, findings = Lake.of(spec), list[Finding]()
     lake_owner.refuse_other_fleets(spec, lake)
@@ -98,7 +99,7 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
     feed = sources.open_feed(spec.demand.source, spec, *source_columns(spec), since=_watermark(spec, lake))
     depots, former = snapshots.get("depots"), snapshots.get("aliases")
     contract = contract_of(spec, lake, depots, former, now=now, waived=decided.waived)
-    # each row alone, then against its batch, then against what the lake holds: each check sees fewer rows than the last
+    # first each row alone, then against its batch, then against the lake; fewer rows each time
     arrangement = Arrangement(spec)
     batch, read = _sort_blocks(feed, arrangement, contract, decided.discarded, on_rows)
     known_days = _known_days(lake, batch.accepted, spec)
@@ -168,9 +169,9 @@ def _checked_batch(
     spec: Spec,
     now: datetime,
 ) -> tuple[batches.Batch, list[Finding]]:
-    """Check the batch against history; superseded rows are tried again where their last row was refused."""
+    """Check the batch against history; retry superseded rows if their last row was rejected."""
     while True:
-        before = batch if len(batch.superseded) else None  # else no one holds its rows
+        before = batch if len(batch.superseded) else None  # else None, so that its rows can be freed
         batch = batches.known_since_release(batch, decided.released, spec)
         batch, of_first_day = quarantine_cut_day(batch, known_days, decided.waived, spec, now)
         batch = batches.without_known(batch, known_days, spec, now, decided.released)
@@ -190,11 +191,11 @@ def _append(
     lake: Lake,
     now: datetime,
 ) -> IngestResult:
-    """Append all rows to the lake; the result with the written versions.
+    """Append all rows to the lake; return the result with the written versions.
 
-    Readings come last: a process that is killed before leaves a lake in which the next run finds them still new.
+    Readings come last: if the process is killed earlier, the next run still finds them new.
     """
-    readings.release_memory()  # of the checks: the writer takes much
+    readings.release_memory()  # memory of the checks: the writer needs much
     for table, rows in changes.items():
         lake.append(table, rows)
     versions = lake.versions(INGESTED)
@@ -219,7 +220,7 @@ def contract_of(
     now: datetime,
     waived: Mapping[str, int] | None = None,
 ) -> Contract:
-    """The contract as the lake and the snapshots of depots and their former ids make it."""
+    """Contract for the snapshots of depots and former ids, and for the lake's covariates."""
     ever, zones = None, {}
     if depots is not None:
         names = [depots["depot_id"], frame(lake, "depots")["depot_id"], *([] if former is None else [former["alias"]])]
@@ -237,7 +238,7 @@ def contract_of(
 
 
 def decisions(lake: Lake) -> Decisions:
-    """The last decision about each quarantined row; rows alike are released together."""
+    """Last decision about each quarantined row; identical rows are released together."""
     last = latest(frame(lake, "decisions"), ["id"])
     released, discarded = (last[last["action"] == action] for action in ("release", "discard"))
     rows = frame(lake, "quarantine") if len(released) else frame(lake, "quarantine", version=NOT_THERE)
@@ -251,8 +252,7 @@ def decisions(lake: Lake) -> Decisions:
 def _snapshots(
     spec: Spec, findings: list[Finding], now: datetime
 ) -> tuple[dict[str, pd.DataFrame], reference_tables.AnnouncedRows | None]:
-    """Current rows of the sources of depots, aliases and events, by table; and the rows of the
-    events source."""
+    """Current rows of depots, aliases and events, by table; and the rows of the events source."""
     tables, announced = {}, None
     if spec.depots:
         tables["depots"] = reference_tables.depots(spec, findings)
@@ -264,7 +264,7 @@ def _snapshots(
 
 
 def _changes(snapshot: pd.DataFrame, before: pd.DataFrame, key: list[str], now: datetime) -> pd.DataFrame:
-    """Rows that are new or changed, and, retracted, those that are gone. The first snapshot was known all along."""
+    """New, changed and (retracted) removed rows; the first snapshot counts as known since 1970."""
     snapshot = snapshot.assign(retracted=pd.array([False] * len(snapshot), "boolean"))
     if before.empty:
         return snapshot.assign(recorded_at=pd.Timestamp(EPOCH))
@@ -285,10 +285,10 @@ def _sort_blocks(
     discarded: Collection[str],
     on_rows: Progress | None,
 ) -> tuple[batches.Batch, int]:
-    """All blocks of a feed, sorted by the contract; and how many rows they had."""
+    """Blocks of a feed, sorted by the contract, and their number of rows."""
     refused, read = list[pd.DataFrame](), 0
 
-    def accepted_parts() -> Iterator[pd.DataFrame]:  # nobody else holds a block, so that its memory is given up early
+    def accepted_parts() -> Iterator[pd.DataFrame]:  # keeps the only reference to a block, to free its memory early
         nonlocal read
         for whole_block in feed.blocks:
             block = arrangement.arrange(whole_block)
@@ -308,13 +308,13 @@ def _sort_blocks(
 
 
 def _known_days(lake: Lake, accepted: pd.DataFrame, spec: Spec) -> KnownDays:
-    """All versions of the days of a batch and of those after it, and of the days before it that it is judged by."""
+    """Known versions of a batch's days, later days and the earlier days it is checked against."""
     version = lake.version("demand") if len(accepted) else NOT_THERE
     columns = ["depot_id", "date", "demand", "open", "recorded_at", "row", *lake.covariates()]
     since = ds.field("date") >= _date(int(accepted["day"].min()) - history_checks.reach(spec) if len(accepted) else 0)
     rows_per_day = lake.read("demand", where=since, version=version, columns=["date"])["date"].value_counts()
     days, counts = rows_per_day.field("values").cast(pa.int32()).to_numpy(), rows_per_day.field("counts").to_numpy()
-    # `read` keeps no rows alive
+    # so that `read` keeps no rows alive
     order, depots = np.argsort(days), readings.DepotCategories(accepted["depot_id"].cat.categories)
 
     def read(first: int, last: int) -> pd.DataFrame:
@@ -337,7 +337,7 @@ def _checked_beside_history(
     spec: Spec,
     now: datetime,
 ) -> tuple[batches.Batch, list[Finding]]:
-    """Compare the batch with the days before it; the batch and findings."""
+    """Compare the batch with the days before it; return the batch and the findings."""
     depots, former = snapshots.get("depots"), snapshots.get("aliases")
     batch = history_checks.quarantine_stray_days(batch, known_days, released, spec, now)
     if not len(batch.accepted):
@@ -353,7 +353,7 @@ def _checked_beside_history(
 
 
 def _countries(depots: pd.DataFrame | None, spec: Spec) -> set[str]:
-    """The countries whose public holidays concern a depot, where holidays count at all."""
+    """Countries whose public holidays apply to a depot; empty if holidays are not used."""
     if not spec.calendar.holidays:
         return set()
     country_codes = set() if depots is None or "country" not in depots else {*depots["country"]}
@@ -361,7 +361,7 @@ def _countries(depots: pd.DataFrame | None, spec: Spec) -> set[str]:
 
 
 def _refusals(refused: pd.DataFrame, decided: Decisions, spec: Spec) -> list[Finding]:
-    """A finding for each rule that rows were refused for, but for those that a person discarded."""
+    """One finding per rule that rejected rows, except rows that a person discarded."""
     remaining = refused[~refused["id"].isin(decided.discarded)]
     findings, broken = [], {*remaining["rule"]}
     for rule in (name for name in data_rules.RULES if name in broken):
@@ -375,14 +375,14 @@ def _refusals(refused: pd.DataFrame, decided: Decisions, spec: Spec) -> list[Fin
 
 
 def _watermark(spec: Spec, lake: Lake) -> str | None:
-    """Up to where the batches before this one have read the source."""
+    """Watermark up to which earlier batches have read the source; None if there is none."""
     accounts = frame(lake, "batches")
     of_source = accounts[(accounts["source"] == sources.name(spec.demand.source)) & accounts["watermark"].notna()]
     return None if of_source.empty else str(of_source.sort_values("recorded_at")["watermark"].iloc[-1])
 
 
 def _by_product_versions(lake: Lake) -> dict[str, int]:
-    """Versions of the tables that this neither reads nor writes, those that can be read."""
+    """Versions of the readable tables that ingestion neither reads nor writes."""
     versions: dict[str, int] = {}
     for table in TABLES.keys() - set(INGESTED):
         with suppress(LakeError):
@@ -391,7 +391,7 @@ def _by_product_versions(lake: Lake) -> dict[str, int]:
 
 
 def _record_batch(outcome: IngestResult, watermark: str | None, lake: Lake, now: datetime, *, changed: bool) -> None:
-    """Store what became of the batch, unless it is one that came before and changed nothing."""
+    """Record the outcome of the batch, unless it is a repeat that changed nothing."""
     before = lake.read("batches", columns=["batch"])["batch"]
     if not changed and pc.is_in(pa.scalar(outcome.batch), value_set=before.combine_chunks()).as_py():
         return

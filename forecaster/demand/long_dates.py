@@ -1,4 +1,4 @@
-"""Long dates, as in Tuesday, 5th March 2024, in one form."""
+"""Normalize long dates such as Tuesday, 5th March 2024."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import unicodedata
 from typing import Any
 
 Column = Any  # a pandas Series
-_MONTHS = {  # how months begin in German, French, Spanish and Italian, without accents
+_MONTHS = {  # first letters of months in German, French, Spanish and Italian, without accents
     "January": "ja|ene|gen", "February": "fe", "March": "mar|maer|mrz", "April": "apr|avr|abr", "May": "mai|may|mag",
     "June": "juin|jun|giu", "July": "juil|jul|lug", "August": "aug|aou|ago", "September": "sep|set",
     "October": "oct|okt|ott", "November": "nov", "December": "dec|dez|dic",
@@ -15,8 +15,8 @@ _MONTHS = {  # how months begin in German, French, Spanish and Italian, without 
 
 
 def plain_dates(text: Column, form: str = "%B") -> Column:
-    """Long dates, as in Tuesday, 5th March 2024, without weekday and ending, and with English
-    months, short where the form has %b."""
+    """Long dates such as Tuesday, 5th March 2024, without weekday and ordinal suffix and with
+    English months, abbreviated if the format has %b."""
     if "%a" not in form.lower():
         text = text.str.replace(r"^[^\W\d_]+\.?,?\s+(?=[0-9]{1,2}\S*\s+[^\W\d_])", "", regex=True)
         text = text.str.replace(r"^[^\W\d_]+,\s+(?=[^\W\d_]+\.?\s+[0-9])", "", regex=True)

@@ -1,9 +1,8 @@
-"""Type coercion: parse the values of a column as words, numbers, yes or no, calendar days,
-instants.
+"""Type coercion: parse a column's values as words, numbers, yes or no, calendar days or instants.
 
-A source gives text, or a type of its own. Nothing given becomes "", NaN or NaT; what cannot be read
-becomes infinite (a number) or NaT (a day, an instant), for the caller to refuse. Every distinct
-value is parsed once.
+Sources deliver text or typed values. Empty values become "", NaN or NaT; unreadable values become
+infinite (numbers) or NaT (days, instants), for the caller to reject. Every distinct value is parsed
+once.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from forecaster.demand.number_marks import MARKS_SHARE, without_marks
 Kind = Literal["double", "string"]
 Column = Any  # a pandas Series
 LONGEST = 200  # characters of a depot id
-_DIGITS = 400  # characters of a number; a longer one is more than a double holds, or no count
+_DIGITS = 400  # characters of a number; a longer one overflows a double or is no count
 _LAST_SECOND = 4_102_444_800  # since 1970: the end of 2099
-MANY_DAYS = 20_000  # from the first to the last one, of which a table is not made
+MANY_DAYS = 20_000  # days from the first to the last one; above that, no lookup table is built
 _ENDS = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31, in days since 1970
 _ZONED = _ENDS[0] + 2, _ENDS[1] - 2  # days that are within the calendar in every zone
 _BUDDHIST = 198_327, 246_172  # 2513-01-01 and 2643-12-31: years of the Buddhist era, 543 ahead
@@ -42,25 +41,25 @@ class Notation:
 
     thousands: str | None = None
     decimal: str = "."
-    date_format: str | None = None  # as strftime has it, or one of COUNTED_DAYS; None: ISO 8601
-    of_sheet: bool = False  # days may also be ISO 8601 or the numbers of days by which Excel counts
+    date_format: str | None = None  # strftime format or one of COUNTED_DAYS; None: ISO 8601
+    of_sheet: bool = False  # days may also be ISO 8601 or Excel's serial numbers
 
     @classmethod
     def of(cls, source: AnySource) -> Notation:
-        """As the source declares it; only what is text has a notation of its own."""
+        """Notation that the source declares; only text sources have one."""
         if not isinstance(source, WrittenSource):
             return cls()
         return cls(source.thousands, source.decimal, source.date_format, of_sheet=source.kind == "excel")
 
     @property
     def day(self) -> str:
-        """A day in this notation, for messages."""
+        """Example of a day in this notation, for messages."""
         return COUNTED_DAYS.get(self.date_format or "") or datetime(2024, 3, 5, tzinfo=UTC).strftime(self.written_form)
 
     @property
     def written_form(self) -> str:
-        """Format of days in this notation, as strftime has it; ISO 8601, which is read as well, for
-        numbers."""
+        """strftime format of days in this notation; for counted days ISO 8601, which is accepted
+        too."""
         return "%Y-%m-%d" if self.date_format is None or self.date_format in COUNTED_DAYS else self.date_format
 
 
@@ -68,7 +67,7 @@ PLAIN = Notation()
 
 
 def kind_of(column: Column, notation: Notation = PLAIN) -> Kind:
-    """Numbers or words? Text is numbers when more than half of its distinct values are."""
+    """Kind of a column; text is numeric if more than half of its distinct values are numbers."""
     if pd.api.types.is_numeric_dtype(column):
         return "double"
     values = column.dropna()
@@ -81,23 +80,22 @@ def kind_of(column: Column, notation: Notation = PLAIN) -> Kind:
 
 
 def are_text(values: Column) -> Column:
-    """Marks words without an unreadable byte, which sources write as an escape, as in K\\xf6ln."""
+    """Mark words without unreadable bytes, which sources write as escapes, as in K\\xf6ln."""
     return ~values.str.contains(r"\\x[89a-f][0-9a-f]")
 
 
 def in_one_line(ids: Column) -> Column:
-    """Marks ids that are one line of text of at most LONGEST characters and no relative path: fit
-    for tables and URLs."""
+    """Mark ids that are one line of text of at most LONGEST characters and not a relative path:
+    safe in tables and URLs."""
     broken = ids.str.contains(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
     return (ids.str.len() <= LONGEST) & ~broken & are_text(ids) & ~ids.isin([".", ".."])
 
 
 def words(column: Column) -> Column:
-    """Text without blanks around it, empty where nothing is given; a whole number is written
-    without a point."""
+    """Stripped text, empty if nothing is given; whole numbers have no decimal point."""
     whole = pd.api.types.is_float_dtype(column)
     if isinstance(column.dtype, pd.DatetimeTZDtype) and _beyond(column.dt.tz_convert(None), _ZONED).any():
-        column = column.dt.tz_convert("UTC")  # in which every instant can be written
+        column = column.dt.tz_convert("UTC")  # UTC can represent every instant
 
     def parse(values: Column) -> Column:
         if whole:
@@ -108,23 +106,23 @@ def words(column: Column) -> Column:
 
 
 def _text(values: Column) -> Column:
-    """Text without blanks around it, nor the formula ="…" by which exports keep zeros in front."""
+    """Stripped text, without the formula ="…" by which exports keep leading zeros."""
     text = values.astype("str").str.strip()
     return text.str.replace(r'^="([^"]*)"$', r"\1", regex=True) if text.str.startswith("=").any() else text
 
 
 class Ids:
-    """Reads columns of ids, one after the other."""
+    """Reader of id columns, one after another."""
 
     def __init__(self) -> None:
         self._values: Any = None
         self._back, self._distinct = np.zeros(0, np.int32), pd.Index([], dtype="str")
 
     def __call__(self, column: Column) -> Column:
-        """`words` as a categorical, whose categories are the distinct words.
+        """Return `words` as a categorical whose categories are the distinct words.
 
-        A column of the same distinct words, in the same order, as the one before shares the
-        categories of its answer: whoever looks at them looks once.
+        A column with the same distinct words in the same order as the previous column shares its
+        categories, so that callers check them once.
         """
         codes, values = _factors(column)
         if self._values is None or not _identical(values, self._values):
@@ -136,9 +134,9 @@ class Ids:
 
 
 def _factors(column: Column) -> tuple[Any, Any]:
-    """The place of each row's value among the distinct ones, -1 where there is none, and those.
+    """Code of each row's value, -1 if missing, and the distinct values.
 
-    Of categories nearly all are used as a rule, and it does no harm if some are not.
+    Nearly all categories are usually in use; a few unused ones do no harm.
     """
     if isinstance(column.dtype, pd.CategoricalDtype):
         codes, words = column.cat.codes.to_numpy(), column.cat.categories
@@ -150,26 +148,26 @@ def _factors(column: Column) -> tuple[Any, Any]:
 
 
 def _identical(first: Any, second: Any) -> bool:
-    """Are these the same words? What is no text may equal what is written in another way, as 1 and
-    True."""
+    """Check that both hold the same words; non-text values can be equal and yet written
+    differently, such as 1 and True."""
     if not (isinstance(first.dtype, pd.StringDtype) and isinstance(second.dtype, pd.StringDtype)):
         return False
     return first is second or bool(first.equals(second))
 
 
 def numbers(column: Column, notation: Notation = PLAIN) -> Column:
-    """Doubles: NaN where nothing is given, infinite where it is not a number.
+    """Doubles: NaN if nothing is given, infinite if the value is not a number.
 
-    In text, `thousands` of the notation may stand between groups of digits, and `decimal` before
-    the decimals. Less than 0 are also 12-, (12) and '-12; a mark such as $ or kg, the same in the
-    whole column, may stand beside the number.
+    In text, `thousands` of the notation may separate groups of digits, and `decimal` precedes the
+    decimals. 12-, (12) and '-12 are negative, too. A mark such as $ or kg may stand next to the
+    numbers if the whole column has the same one.
     """
     if pd.api.types.is_numeric_dtype(column):
         doubles = column.astype("float64")
         return doubles.abs().where(np.isinf(doubles), doubles)
     thousands, decimal = notation.thousands, notation.decimal
     mark, point = re.escape(thousands or ""), re.escape(decimal)
-    # not \d, which takes digits of every script: what turns text into numbers does not
+    # not \d, which matches digits of every script; the conversion to numbers does not accept those
     whole = rf"([0-9]+|[0-9]{{1,3}}({mark}[0-9]{{2,3}})*{mark}[0-9]{{3}})" if thousands else r"[0-9]+"
     form = rf"[+-]?({whole}{point}?[0-9]*|{point}[0-9]+)([eE][+-]?[0-9]+)?"
 
@@ -177,7 +175,7 @@ def numbers(column: Column, notation: Notation = PLAIN) -> Column:
         text = _text(values)
         odd = ~text.str.fullmatch(form).astype(bool)
         if odd.any():
-            # where more are plain, no mark is the column's, and few are looked at
+            # with fewer odd values, no mark is the column's, and only they are examined
             odd |= bool(odd.mean() >= MARKS_SHARE)
             text = text.where(~odd, without_marks(text[odd], alone=bool(odd.all())))
         plain = text.where(text.str.fullmatch(form).astype(bool) & (text.str.len() <= _DIGITS), "inf")
@@ -191,17 +189,17 @@ def numbers(column: Column, notation: Notation = PLAIN) -> Column:
 
 
 def days(column: Column, zone: ZoneInfo, notation: Notation = PLAIN) -> Column:
-    """Calendar days, NaT where nothing or no date is given; a timestamp falls on its local day,
-    short or long.
+    """Calendar days, NaT if nothing or no date is given; a timestamp falls on its local day, even
+    one of 23 or 25 hours.
 
-    Text is ISO 8601, or what the notation declares in its place. A timestamp with an offset is
-    taken to the zone first, one without is local already. No date is one of the Buddhist era.
+    Text is ISO 8601 or in the notation's format. A timestamp with an offset is converted to the
+    zone first; one without is already local. Years of the Buddhist era are not dates.
     """
     if pd.api.types.is_datetime64_any_dtype(column):
         local = wall_clock(column, zone) if column.dt.tz is not None else column
         stamps = local.to_numpy()
         numbers = day_numbers(stamps)
-        # no table and no text holds other years
+        # no table and no text can hold other years
         bad = np.isnat(stamps) | (numbers < _ENDS[0]) | (numbers > _ENDS[1]) | _is_buddhist(numbers)
         seconds = (numbers * 86_400).view("datetime64[s]")
         seconds[bad] = np.datetime64("NaT")
@@ -228,7 +226,7 @@ def _is_buddhist(numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def within_the_day(values: Column) -> Column:
-    """Text without blanks around it; 24:00, the end of a day, is its last minute."""
+    """Stripped text; 24:00, the end of a day, becomes its last minute."""
     text = values.astype("str").str.strip()
     is_end = text.str.contains(r"[T ]24:00", regex=True).astype(bool)
     if not is_end.any():
@@ -238,7 +236,7 @@ def within_the_day(values: Column) -> Column:
 
 
 def utc_as_z(text: Column) -> Column:
-    """Stamps that end in UTC or GMT, as ISO 8601 has them."""
+    """Write a trailing UTC or GMT of timestamps as in ISO 8601."""
     return (
         text.str.replace(r"(?<=[0-9]) ?(?:UTC|GMT)$", "Z", regex=True)
         if text.str.endswith(("UTC", "GMT")).any()
@@ -267,21 +265,21 @@ def _iso_days(text: Column, zone: ZoneInfo) -> Column:
 
 
 def _stamps(text: Column, read: Column, form: str, *, utc: bool = False) -> Column:
-    """Marked texts as timestamps, NaT where they are none, and of the others."""
+    """Marked texts as timestamps; NaT for invalid and unmarked ones."""
     if not read.any():
         return pd.Series(pd.NaT, text.index, dtype="datetime64[us, UTC]" if utc else "datetime64[us]")
     return pd.to_datetime(text.where(read, None), format=form, errors="coerce", utc=utc)
 
 
 def _sheet_days(text: Column) -> Column:
-    """Days that are the number of days since 1899-12-30, from 1927 to 2173; a fraction is the time
-    of day."""
+    """Days from a spreadsheet's serial numbers (days since 1899-12-30), from 1927 to 2173; a
+    fraction is the time of day."""
     whole = text.str.extract(r"^([1-9][0-9]{4})(?:\.[0-9]+)?$")[0].astype("float64")
     return pd.to_datetime(whole, unit="D", origin="1899-12-30").astype("datetime64[s]")
 
 
 def _unix_days(text: Column, zone: ZoneInfo, form: str) -> Column:
-    """Local days of the seconds, or milliseconds, since 1970."""
+    """Local days from seconds or milliseconds since 1970."""
     parts = 1000 if form == "unix_ms" else 1
     number = text.str.extract(r"^([0-9]{1,14})(?:\.[0-9]*)?$")[0].astype("float64") // parts
     stamps = pd.to_datetime(number.where(number < _LAST_SECOND), unit="s", utc=True)
@@ -289,7 +287,7 @@ def _unix_days(text: Column, zone: ZoneInfo, form: str) -> Column:
 
 
 def instants(column: Column, zone: ZoneInfo) -> Column:
-    """Instants in UTC, NaT where none can be read; without an offset they are local."""
+    """Instants in UTC, NaT if unreadable; timestamps without an offset are local."""
     if pd.api.types.is_datetime64_any_dtype(column):
         aware = column if column.dt.tz is not None else localize(column, zone)
         in_utc = aware.dt.tz_convert("UTC").dt.tz_localize(None)
@@ -312,12 +310,13 @@ def _iso_instants(text: Column, zone: ZoneInfo) -> Column:
 
 
 def localize(local: Column, zone: ZoneInfo) -> Column:
-    """In autumn's hour that comes twice the first is meant; spring's missing hour moves on.
+    """Attach the zone: in the repeated hour of autumn the first one is meant; the missing hour of
+    spring shifts forward.
 
     At the ends of the calendar, where a zone would lead to a year before 1 or after 9999, the wall
     clock shows UTC.
     """
-    # whose ends no zone may pass either
+    # nanoseconds have a narrower range, which no zone may leave either
     local = local.dt.as_unit("us") if local.dt.unit == "ns" else local
     far = _beyond(local, _ZONED)
     near = local.where(~far) if far.any() else local
@@ -326,8 +325,7 @@ def localize(local: Column, zone: ZoneInfo) -> Column:
 
 
 def wall_clock(instants: Column, zone: ZoneInfo) -> Column:
-    """Local time of the zone at instants with a zone of their own; UTC at the ends of the
-    calendar."""
+    """Local time in the zone of aware instants; UTC at the ends of the calendar."""
     instants = instants.dt.as_unit("us") if instants.dt.unit == "ns" else instants
     in_utc = instants.dt.tz_convert("UTC").dt.tz_localize(None)
     far = _beyond(in_utc, _ZONED)
@@ -337,7 +335,7 @@ def wall_clock(instants: Column, zone: ZoneInfo) -> Column:
 
 
 def _beyond(local: Column, ends: tuple[int, int]) -> NDArray[np.bool_]:
-    """Marks days before the first or after the last of these, in days since 1970."""
+    """Mark days outside the two ends, in days since 1970."""
     stamps = local.to_numpy()
     numbers = day_numbers(stamps)
     return np.asarray(~np.isnat(stamps) & ((numbers < ends[0]) | (numbers > ends[1])), np.bool_)
@@ -351,8 +349,7 @@ def each_value(column: Column, parse: Callable[[Column], Column], missing: Any) 
 
 
 def day_numbers(instants: NDArray[np.datetime64]) -> NDArray[np.int64]:
-    """Days since 1970; of NaT no number that means anything. Several times faster than NumPy's own
-    conversion."""
+    """Days since 1970; meaningless for NaT. Several times faster than NumPy's own conversion."""
     parts = _PARTS_OF_DAY.get(np.datetime_data(instants.dtype)[0])
     if parts is None:
         return instants.astype("datetime64[D]").astype(np.int64)
@@ -361,8 +358,7 @@ def day_numbers(instants: NDArray[np.datetime64]) -> NDArray[np.int64]:
 
 
 def each_day(column: Column, instant: Callable[[Column], Column]) -> NDArray[np.datetime64]:
-    """The instant, in UTC, of each calendar day, NaT where there is none; every day is asked
-    once."""
+    """Instant in UTC of each calendar day, NaT if there is none; each day is converted once."""
     day = column.to_numpy()
     has_day, numbers = ~np.isnat(day), day_numbers(day)
     first = int(numbers.min(where=has_day, initial=np.iinfo(np.int64).max))
@@ -385,8 +381,8 @@ def yes(column: Column) -> Column:
 
 
 def times_of_day(column: Column) -> Column:
-    """Hours since midnight of times of day such as 14:30, NaN where nothing is given, infinite for
-    anything else; of an instant its time of day."""
+    """Hours since midnight of times of day such as 14:30, or of instants; NaN if nothing is given,
+    infinite for anything else."""
     return each_value(words(column), _hours, np.nan).astype("float64")
 
 

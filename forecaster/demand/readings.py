@@ -1,12 +1,11 @@
-"""Columnar schema of typed readings in few bytes, so that 55 million of them fit: one row a
-reading.
+"""Columnar schema of typed readings, compact enough for 55 million of them: one row per reading.
 
-Columns: `depot_id` (categorical), `day` (int32, days since 1970), `demand` (float64, NaN = not
-known), `open` (int8: 1, 0, or -1 where the source does not say), `recorded_at` (int64, µs since
-1970 UTC), `row` (int64), `source` (categorical), one column for each covariate (float64, or
-categorical for words), and `rows` (int32), how many rows of the source the reading was made of,
-where they are aggregated; before they are, `HALF_HOUR` (int8) of each row, where shares of shifts
-are learned, and the hashes `CONTENT` and, where orders have an id, `ORDER` (int64).
+Columns: `depot_id` (categorical), `day` (int32, days since 1970), `demand` (float64, NaN =
+unknown), `open` (int8: 1, 0, or -1 if the source does not state it), `recorded_at` (int64, µs since
+1970 UTC), `row` (int64), `source` (categorical), one column per covariate (float64, or categorical
+for words), and `rows` (int32), the number of source rows that were aggregated. Before the
+aggregation: `HALF_HOUR` (int8) of each row, if shares of shifts are learned, and the hashes
+`CONTENT` and, if orders have an id, `ORDER` (int64).
 """
 
 from __future__ import annotations
@@ -27,18 +26,18 @@ from forecaster.demand.parsing import Kind, day_numbers, each_value
 # no column of a source starts with a colon
 HALF_HOUR, CONTENT, ORDER = ":half_hour", ":content", ":order"
 FIXED_COLUMNS = ("depot_id", "day", "demand", "open", "recorded_at", "row", "source", "rows", HALF_HOUR, CONTENT, ORDER)
-SEQUENCES = 4  # of ids that are remembered: the batch's, those of the days before it
-# words of a run on average, but for a few; else all words are searched for
+SEQUENCES = 4  # remembered sequences of ids: the batch's, those of the days before it
+# words of an average run, not counting a few short runs; with shorter runs every word is searched
+# for
 LONG_RUN, SHORT_RUNS = 5_000, 4
-COMPARED = 32_768  # words at once
-GROWTH = 1.2  # by which a column grows when it is full
-CHUNK = 1_000_000  # rows that are made ready for the lake at once
+COMPARED = 32_768  # words compared at a time
+GROWTH = 1.2  # factor by which a full column grows
+CHUNK = 1_000_000  # rows prepared for the lake at a time
 Column = Any  # a pandas Series
 
 
 def from_typed(typed: pd.DataFrame, covariates: Sequence[str]) -> pd.DataFrame:
-    """Readings from the contract's typed rows, of which every one has a depot, a date and an
-    instant."""
+    """Readings from the contract's typed rows; each has a depot, a date and an instant."""
     open_flags = typed["open"].to_numpy("float64")
     open_codes = np.where(np.isnan(open_flags), -1, open_flags).astype("int8")
     return pd.DataFrame(
@@ -58,11 +57,11 @@ def from_typed(typed: pd.DataFrame, covariates: Sequence[str]) -> pd.DataFrame:
 
 
 def from_table(table: Any, depots: DepotCategories | None = None) -> pd.DataFrame:
-    """Readings from an Arrow table of the lake's `demand`; the table gives its columns up one by
-    one.
+    """Readings from an Arrow table of the lake's `demand`; columns leave the table one by one to
+    save memory.
 
-    The categories of a coded `depot_id` are those of `depots`, which grow by what the table has
-    next to them.
+    A dictionary-encoded `depot_id` has the categories of `depots`, which grow by the table's new
+    ids.
     """
     columns: dict[str, Any] = {}
     for name in table.column_names:
@@ -82,11 +81,11 @@ def from_table(table: Any, depots: DepotCategories | None = None) -> pd.DataFram
 
 
 class DepotCategories:
-    """Ids of depots as categories that grow: an id has the same code in all pieces of the lake.
+    """Depot ids as growing categories: an id has the same code in all pieces of the lake.
 
-    A search among a million words takes a quarter of a second, however little is looked for. Pieces
-    that follow one another mostly have the same words in long runs of the same order: then they are
-    compared instead.
+    A search among a million words takes a quarter of a second, however few are searched for.
+    Consecutive pieces mostly have the same words in long runs of the same order; these are compared
+    instead.
     """
 
     def __init__(self, depots: pd.Index[Any] | None = None) -> None:
@@ -96,7 +95,7 @@ class DepotCategories:
         self._sequences = [(self._words, np.arange(len(self._words), dtype=np.int32))]
 
     def of(self, column: pa.ChunkedArray) -> pd.Categorical:
-        """A dictionary-encoded column of ids, of which null is none."""
+        """Convert a dictionary-encoded column of ids; nulls get no category."""
         last, codes, parts = None, np.zeros(0, np.int32), [np.zeros(0, np.int32)]
         for piece in filter(len, column.chunks):
             if last is None or not piece.dictionary.equals(last):
@@ -106,7 +105,7 @@ class DepotCategories:
         return pd.Categorical.from_codes(np.concatenate(parts), self._index, validate=False)
 
     def _codes_of(self, words: pa.Array) -> NDArray[np.int32]:
-        """The code of each of a dictionary's words."""
+        """Code of each word of a dictionary."""
         for sequence, codes in self._sequences:
             if (places := _places_by_runs(words, sequence)) is not None:
                 of_words: NDArray[np.int32] = codes[places]
@@ -117,15 +116,15 @@ class DepotCategories:
             self._index = pd.Index(self._words.to_pandas(), dtype="str")
             places = pc.index_in(words, value_set=self._words)
         of_words = places.to_numpy()
-        # the longest ones, of which others are parts
+        # keep the longest sequences; the others are parts of them
         longest = sorted([*self._sequences, (words, of_words)], key=lambda sequence: -len(sequence[0]))
         self._sequences = longest[:SEQUENCES]
         return of_words
 
 
 def _places_by_runs(words: pa.Array, sequence: pa.Array) -> NDArray[np.int64] | None:
-    """The place of each of some words in a sequence of words, of which they are long runs; None
-    where they are not."""
+    """Position of each word in a sequence that contains the words in long runs; None if it does
+    not."""
     if words.type != sequence.type or not 0 < len(words) <= len(sequence):
         return None
     places, runs = [np.zeros(0, np.int64)], 0
@@ -142,7 +141,7 @@ def _places_by_runs(words: pa.Array, sequence: pa.Array) -> NDArray[np.int64] | 
 
 
 def _common_length(words: pa.Array, others: pa.Array) -> int:
-    """With how many words both begin alike."""
+    """Number of leading words in common."""
     most, length = min(len(words), len(others)), 0
     while length < most:
         step = min(COMPARED, most - length)
@@ -154,29 +153,29 @@ def _common_length(words: pa.Array, others: pa.Array) -> int:
 
 
 def arrow_words(words: Any) -> pa.Array:
-    """Words as one Arrow array: what pandas gives may be several, which Arrow would turn into
-    Python's and back."""
+    """Words as one Arrow array; pandas may return several chunks, which Arrow would convert to
+    Python objects and back."""
     array = pa.array(words, pa.string())
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
 def are_among(words: pd.Index[Any], others: pd.Index[Any] | pa.Array) -> NDArray[np.bool_]:
-    """Marks words that are among others: a million are compared without becoming Python's."""
+    """Mark words that are among others; compares a million without creating Python objects."""
     is_other = pc.is_in(arrow_words(words), value_set=arrow_words(others))
     answer: NDArray[np.bool_] = is_other.to_numpy(zero_copy_only=False)
     return answer
 
 
 def release_memory() -> None:
-    """Return free memory to the system: Arrow's and, where the C library is glibc, the heap's, which else keeps what
-    arrays of some megabytes leave, and in which larger ones have no room."""
+    """Return free memory to the system: Arrow's and, with glibc, the heap's. The heap otherwise
+    keeps the gaps left by arrays of some megabytes, in which larger arrays do not fit."""
     pa.default_memory_pool().release_unused()
     with suppress(AttributeError, OSError, TypeError):  # another C library
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def concatenate(parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
-    """All parts, one below the other, with the words of each categorical column in common."""
+    """Concatenate the parts; the parts of a categorical column share their categories."""
     pile, first, count = _GrowingTable(), pd.DataFrame(), 0
     for count, part in enumerate(parts, 1):
         if count == 1:
@@ -190,13 +189,13 @@ def concatenate(parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
 
 
 class _GrowingTable:
-    """Columns that grow in place: no column is ever there twice."""
+    """Columns that grow in place: no column is ever held twice."""
 
     def __init__(self) -> None:
         self.columns: dict[str, NDArray[Any]] = {}
         self.words: dict[str, pd.Index[Any]] = {}
         self.rows = 0
-        # words that were placed, and their places
+        # words of the last part and their positions
         self._last: dict[str, tuple[pd.Index[Any], NDArray[np.int32]]] = {}
 
     def add(self, part: pd.DataFrame) -> None:
@@ -218,7 +217,7 @@ class _GrowingTable:
         return pd.DataFrame(columns, copy=False)
 
     def _begin(self, name: str, column: Column) -> None:
-        """A column of which the rows so far know nothing."""
+        """Begin a column that the rows so far do not have."""
         words = not pd.api.types.is_numeric_dtype(column)
         if words:
             self.words[name] = pd.Index([], dtype="str")
@@ -230,7 +229,7 @@ class _GrowingTable:
             self.columns[name].resize(max(rows, int(len(self.columns[name]) * GROWTH)), refcheck=False)
 
     def _codes(self, name: str, column: Column) -> NDArray[np.int32]:
-        """The places of a column's words among all words so far."""
+        """Positions of a column's words among all words so far."""
         categorical = column.astype("category").cat
         last = self._last.get(name)
         if last is None or last[0] is not categorical.categories:
@@ -239,14 +238,15 @@ class _GrowingTable:
         return codes
 
     def _places(self, name: str, words: pd.Index[Any]) -> NDArray[np.int32]:
-        """The place of each word among all words of a column so far, and -1 at last, for none."""
+        """Position of each word among all words of a column so far; the final -1 stands for missing
+        values."""
         if (is_new := self.words[name].get_indexer(words) < 0).any():
             self.words[name] = self.words[name].append(words[is_new])
         return np.append(self.words[name].get_indexer(words), -1).astype(np.int32)
 
 
 class Days:
-    """Positions of the rows of some days, among rows of which each has a day."""
+    """Index of rows by day; every row has a day."""
 
     def __init__(self, day: NDArray[np.int32]) -> None:
         in_order = bool((day[1:] >= day[:-1]).all())
@@ -254,7 +254,7 @@ class Days:
         self._day = day if self.order is None else day[self.order]
 
     def between(self, first: int, last: int) -> slice | NDArray[np.intp]:
-        """The rows from one day to another one; as a slice where they follow one another."""
+        """Rows from the first day to the last; a slice if they are contiguous."""
         begin, end = np.searchsorted(self._day, np.array([first, last + 1], self._day.dtype))
         return slice(begin, end) if self.order is None else self.order[begin:end]
 
@@ -271,7 +271,7 @@ def day_words(readings: pd.DataFrame, form: str = "%Y-%m-%d") -> Column:
 
 
 def depot_ids(readings: pd.DataFrame) -> pd.Index[Any]:
-    """The depots that have a reading, in the order of the categories."""
+    """Depots with at least one reading, in the order of the categories."""
     words = readings["depot_id"].cat
     has_reading = np.zeros(len(words.categories), np.bool_)
     has_reading[words.codes.to_numpy()] = True
@@ -292,8 +292,8 @@ def _days(date: Column) -> Any:
 
 
 def demand_table(accepted: pd.DataFrame, *, batch: str) -> Iterator[pa.Table]:
-    """Readings as rows of the lake's `demand`, in the order of their days, so that a reader finds
-    days together."""
+    """Readings as rows of the lake's `demand`, sorted by day, so that the rows of a day lie
+    together."""
     order, names = Days(accepted["day"].to_numpy()).order, covariates(accepted)
     words = {name: arrow_words(accepted[name].cat.categories) for name in ("depot_id", "source")}
     for start in range(0, len(accepted), CHUNK):
@@ -315,7 +315,7 @@ def demand_table(accepted: pd.DataFrame, *, batch: str) -> Iterator[pa.Table]:
 
 
 def _dictionary_array(codes: NDArray[np.integer[Any]], words: pa.Array) -> pa.DictionaryArray:
-    """Words as the lake writes them fastest: each of them once, and a number a row."""
+    """Dictionary array, which the lake writes fastest: each word once, and one code per row."""
     return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32, copy=False)), words)
 
 

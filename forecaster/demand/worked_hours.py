@@ -1,7 +1,7 @@
-"""Hours that people worked, as a time clock has them, to compare with rosters; rows that cannot be
-read become findings.
+"""Read the hours worked from a time clock, to compare with rosters; unreadable rows become
+findings.
 
-The source is read whole each night, and nothing of it is stored but what those crews cost
+Each nightly run reads the whole source; nothing of it is stored except the cost of those crews
 (`track_value`).
 """
 
@@ -25,7 +25,7 @@ from forecaster.demand import parsing, sources
 from forecaster.demand.history import aliases
 from forecaster.demand.validation.reference_tables import LEFT_OUT, RowFindings
 
-MOST_HOURS = 1_000_000  # of a row
+MOST_HOURS = 1_000_000  # per row
 KEY = ["date", "depot_id", "shift"]
 
 
@@ -38,9 +38,9 @@ class WorkedHours:
     def crews(
         self, day: date, depot_ids: Sequence[str], shifts: Sequence[str], hours: Doubles
     ) -> tuple[Ints, Bools] | None:
-        """Drivers (shifts, depots, 1) who worked on a day, by the `hours` of each shift, (shifts,), and at which
-        depots, (depots,), the hours are known; None where they are known at none. `shifts` is empty where a day is
-        one."""
+        """Drivers (shifts, depots, 1) who worked on a day, and the depots with known hours,
+        (depots,); None if there are none. `hours` is the length of each shift, (shifts,); `shifts`
+        is empty if a day has only one."""
         if day not in self.days:
             return None
         rows, worked = self.days[day], np.zeros((len(hours), len(depot_ids)))
@@ -61,8 +61,8 @@ class WorkedHours:
 def worked_hours(
     spec: Spec, depot_ids: Sequence[str], former: pd.DataFrame, findings: list[Finding]
 ) -> WorkedHours | None:
-    """Hours that were worked at these depots; None where no table is declared. `former` are resolved
-    aliases. Raises SourceError and its kin as `sources.read` does."""
+    """Hours worked at these depots; None if no table is declared. `former` are resolved aliases.
+    Raises SourceError and its subclasses, as `sources.read` does."""
     if spec.staffing is None or spec.staffing.worked_hours is None:
         return None
     source, columns = spec.staffing.worked_hours.source, spec.staffing.worked_hours.columns
@@ -80,7 +80,7 @@ def worked_hours(
     is_valid = rows[sources.FAULT] == ""
     tell("worked_form", rows[~is_valid], columns.depot_id, N_("as many fields as the header"), LEFT_OUT)
     of_shifts = sentence(N_("a shift of staffing.shifts: {names}"), names=", ".join(names))
-    # a row is named once, by its first fault
+    # each row is reported once, for its first fault
     for column, fits, wanted in (
         (columns.date, table["date"].notna(), sentence(N_("a date such as {day}"), day=notation.day)),
         (columns.depot_id, table["depot_id"].isin(depot_ids), N_("a depot that counts")),

@@ -1,12 +1,12 @@
-"""Rolling-origin backtest: at each cutoff every model forecasts from what was known then, then
-meets what came.
+"""Rolling-origin backtest: at each cutoff every model forecasts from the knowledge of that day, and
+is compared with the actuals.
 
-Cutoffs are a horizon apart, a week at most, where nothing else is said, so that up to a week each
-of the held-out days is forecast exactly once by each model; nearer together each is forecast from
-several distances, and weekdays and distances can be distinguished. Of a horizon that reaches beyond
-the held-out days what is known of it is scored. One of more than a week begins before them as well
-(`reaching_cutoffs`), so that each held-out day is forecast from each week ahead; what lies before
-the held-out days is not scored.
+By default, cutoffs are a horizon apart, but at most a week, so that with a horizon of up to a week
+each held-out day is forecast exactly once by each model. If they are closer, each day is forecast
+from several distances, and weekdays and distances can be distinguished. Of a horizon that reaches
+beyond the held-out days, the known part is scored. With a horizon of more than a week, cutoffs also
+begin before the held-out days (`reaching_cutoffs`), so that each held-out day is forecast from each
+week ahead; days before the held-out ones are not scored.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from forecaster.errors import NoUsableData
 from forecaster.evaluation.metrics import measure, seasonal_scale
 
 WEEK = 7
-# days of history that a cutoff before the held-out days must have, as many as an encoder reads
+# fewest days of history at a cutoff before the held-out days, as many as an encoder reads
 LEAST_KNOWN = 56
 Predictor = Callable[[Panel], Forecast]
 PanelAt = Callable[[date], Panel]
-"""Point-in-time panel: as it was at a cutoff; a depot not known by then is never open in it."""
+"""Point-in-time panel: as of a cutoff; a depot unknown at that time is never open in it."""
 
 
 def cutoffs(panel: Panel, days: int, every: int | None = None) -> list[date]:
-    """Cutoffs (forecast origins) that together cover the last `days` days, oldest first, `every` so
-    many days."""
+    """Return the cutoffs (forecast origins) that together cover the last `days` days, oldest first,
+    spaced by `every` days."""
     first = panel.cutoff - timedelta(days=days)
     if (np.datetime64(first) - panel.days[0]).astype(int) < panel.horizon:
         raise NoUsableData(
@@ -47,9 +47,9 @@ def cutoffs(panel: Panel, days: int, every: int | None = None) -> list[date]:
 
 
 def reaching_cutoffs(panel: Panel, days: int, every: int | None = None) -> list[date]:
-    """The cutoffs of `cutoffs`, and before them those from which a horizon of more than a week
-    reaches the last `days` days, as far back as `LEAST_KNOWN` days are known, and no fewer than the
-    horizon has."""
+    """Return the cutoffs of `cutoffs`, preceded by those from which a horizon of more than a week
+    reaches the last `days` days, as long as at least `LEAST_KNOWN` days are known, and no fewer
+    than the horizon."""
     held_out = cutoffs(panel, days, every)
     least = max(LEAST_KNOWN, panel.horizon)
     apart = every or WEEK
@@ -66,27 +66,27 @@ def folds(
     *,
     scored_after: date | None = None,
 ) -> tuple[Fold, ...]:
-    """Backtest one model, one fold a cutoff.
+    """Backtest one model, with one fold per cutoff.
 
-    Actuals are NaN where the day is not known, not there yet, not after `scored_after`, or the
-    depot was closed or not known at the cutoff. What a depot that was thought to be closed then had
-    is scored. `panel_at` is the panel as it was then; by default tonight's, cut off.
+    Actuals are NaN if the day is unknown, in the future, not after `scored_after`, or the depot was
+    closed, or unknown at the cutoff. Actuals of a depot that was wrongly expected to be closed are
+    scored. `panel_at` returns the panel as of a cutoff; by default the current one, cut off.
     """
     [model_folds] = folds_of_models({"": predict}, panel, at, panel_at, scored_after=scored_after).values()
     return model_folds
 
 
 def first_scored(fold: Fold) -> int:
-    """The place of the first day of a fold that may be scored: those before it, of a horizon of
-    more than a week, lie before the held-out days."""
+    """Return the index of the first day of a fold that may be scored: with a horizon of more than a
+    week, earlier days lie before the held-out days."""
     known = np.flatnonzero(np.isfinite(fold.actuals).any(axis=0))
     horizon = fold.actuals.shape[1]
     return 0 if horizon <= WEEK else int(known[0]) if len(known) else horizon
 
 
 def first_weeks(folds: Sequence[Fold]) -> tuple[Fold, ...]:
-    """The first week of each fold, those of which nothing is known left out: where cutoffs are a
-    week apart each held-out day counts once, whatever the horizon."""
+    """Return the first week of each fold, without folds of unknown days: if cutoffs are a week
+    apart, each held-out day counts once, whatever the horizon."""
     if all(fold.actuals.shape[1] <= WEEK for fold in folds):
         return tuple(folds)
     near = (_first_week(fold) for fold in folds)
@@ -114,10 +114,10 @@ def folds_of_models(
     fan: Fan = in_turn,
     scored_after: date | None = None,
 ) -> dict[str, tuple[Fold, ...]]:
-    """Backtest several models on the same cutoffs, as `folds` does one; the `shared` ones of them
-    by way of `fan`, the others here.
+    """Backtest several models on the same cutoffs, as `folds` does for one; `fan` runs the `shared`
+    ones, the others run here.
 
-    One panel of the past is there at a time, or as many as the fan takes at once.
+    Only one panel of the past is in memory at a time, or as many as the fan takes at once.
     """
     actuals: list[NDArray[np.float32]] = []
     forecasts: dict[str, list[Forecast]] = {name: [] for name in predictors}
@@ -139,7 +139,7 @@ def folds_of_models(
 
 
 def _scored_actuals(panel: Panel, before: Panel, cutoff: date, scored_after: date | None) -> NDArray[np.float32]:
-    """Actuals of the days after a cutoff, NaN where they are not scored."""
+    """Actuals of the days after a cutoff, NaN if not scored."""
     scored = panel.at(cutoff).open[:, -panel.horizon :] & before.open.any(axis=1, keepdims=True)
     if scored_after is not None and cutoff < scored_after:
         scored = scored & (np.arange(1, panel.horizon + 1) > (scored_after - cutoff).days)
@@ -156,7 +156,7 @@ def run(
     shared: Collection[str] = (),
     fan: Fan = in_turn,
 ) -> dict[str, Scores]:
-    """Scores of every model on the same folds over the panel's last `days` days; `shared` as in
+    """Score every model on the same folds over the panel's last `days` days; `shared` as in
     `folds_of_models`."""
     first, at = cutoffs(panel, days, every)[0], reaching_cutoffs(panel, days, every)
     before = (panel_at or panel.at)(first)

@@ -1,21 +1,22 @@
-"""Conformal calibration: widen or narrow the quantiles until they hold what they promise, on days
-held out of training.
+"""Conformal calibration: widen or narrow the quantiles until they have their nominal coverage on
+days held out of training.
 
 Split-conformal calibration in its multiplicative form (Romano, Patterson & Candès 2019,
 arXiv:1905.03222, with the distance to the median as the scale): for each interval, the factor on
-its ends' distances to the median, in log counts, with which it holds its share of held-out actuals.
-First for all days of the horizon together, then for each week ahead where there are several, then
-for each day by what is left. Both ends get the same factor: on which side of the median four weeks
-lie says nothing of the weeks after them.
+its ends' distances to the median, in log counts, with which it covers its share of held-out
+actuals. First for all days of the horizon together, then for each week ahead if there are several,
+then for each day by the remaining difference. Both ends get the same factor: the side of the median
+on which four weeks lie says nothing about the weeks after them.
 
 Depots share their days: one stormy week moves the shares of all of them. A share is therefore drawn
 to the nominal one only as far as it can be trusted, by its standard error over days (Efron & Morris
-1973, "Stein's estimation rule"). With many alike depots that is all the way; with twenty that swing
-together, a fraction of it.
+1973, "Stein's estimation rule"). With many similar depots that is all the way; with twenty that
+move together, a fraction of it.
 
-What came last tells most of what comes next: of two weeks before, a day counts half. And four calm
-weeks do not make a calm year: an interval that held too much is trusted to be too wide only as far
-as days of a season have shown it, but where it held more than half of what it may miss besides.
+Recent days say most about the next ones: a day two weeks earlier counts half. And four calm weeks
+do not make a calm year: an interval with too high a coverage is trusted to be too wide only in
+proportion to the days of a season that have shown it, unless it covered more than half of the share
+that it may miss.
 """
 
 from __future__ import annotations
@@ -29,20 +30,20 @@ from numpy.typing import NDArray
 from forecaster.core.arrays import Days, Doubles, Floats
 from forecaster.core.forecast import Fold, Forecast
 
-ENOUGH = 50  # depot-days; with fewer the quantiles stay as they are
+ENOUGH = 50  # depot-days; with fewer, the quantiles are unchanged
 NARROWEST, WIDEST = 0.3, 5.0
-OFF = 0.1  # how far shares are usually off before they are calibrated, as a standard deviation,
-OFF_BY_WEEK = 0.05  # how far those of one week ahead are off from all days',
-OFF_BY_STEP = 0.02  # and those of one day of the horizon from its week's
+OFF = 0.1  # prior standard deviation of shares before calibration,
+OFF_BY_WEEK = 0.05  # of those of one week ahead about those of all days,
+OFF_BY_STEP = 0.02  # and of those of one day of the horizon about its week's
 HALF_LIFE = 14.0  # days after which a day counts half
-SEASON = 91.0  # days with which an interval that holds too much is half trusted to do so
+SEASON = 91.0  # days with which an interval that covers too much is half trusted to be too wide
 WEEK = 7
-LEAST = 1e-6  # log counts of distance to the median that can be stretched
+LEAST = 1e-6  # smallest distance to the median, in log counts, that can be stretched
 
 
 def factors(folds: Sequence[Fold]) -> Floats:
-    """Calibration factor (horizon, levels) for each level's distance to the median in log counts; 1
-    leaves it alone."""
+    """Calibration factors (horizon, levels) for each level's distance to the median in log counts;
+    1 means no change."""
     levels, horizon = folds[0].forecast.levels, folds[0].actuals.shape[1]
     middle = levels.index(0.5)
     rows = [np.nonzero(np.isfinite(fold.actuals)) for fold in folds]
@@ -65,8 +66,8 @@ def factors(folds: Sequence[Fold]) -> Floats:
 
 
 def _intervals(levels: Sequence[float], middle: int) -> list[tuple[int, int]]:
-    """Places of the levels that are stretched together: a level and its mirror, or one that has
-    none twice."""
+    """Indexes of the levels that are stretched together: a level and its mirror, or a level without
+    one, twice."""
     mirrors = {
         place: next((o for o in range(middle + 1, len(levels)) if _mirror(levels[place], levels[o])), place)
         for place in range(middle)
@@ -76,8 +77,8 @@ def _intervals(levels: Sequence[float], middle: int) -> list[tuple[int, int]]:
 
 
 def stretched(forecast: Forecast, factors: Floats) -> Forecast:
-    """Apply calibration factors: each level's distance to the median, in log counts, times its
-    factor."""
+    """Apply calibration factors: multiply each level's distance to the median, in log counts, by
+    its factor."""
     middle = forecast.levels.index(0.5)
     log = np.log1p(forecast.quantiles.astype(np.float64))
     center = log[..., [middle]]
@@ -95,8 +96,8 @@ def _mirror(level: float, opposite: float) -> bool:
 def _of_horizon(
     gap: Doubles, down: Doubles, up: Doubles, day: Days, step: NDArray[np.intp], horizon: int, share: float
 ) -> Doubles:
-    """The factors, (horizon,), with which the interval from `down` below the median to `up` above
-    holds its share."""
+    """Factors (horizon,) with which the interval from `down` below the median to `up` above it
+    covers its share."""
     usable = (down > LEAST) & (up > LEAST)
     score = np.maximum(gap[usable] / up[usable], -gap[usable] / down[usable])
     days, steps = day[usable], step[usable]
@@ -113,12 +114,12 @@ def _of_horizon(
 
 
 def _factor(score: Doubles, day: Days, promised: float, off: float, season: float = 0.0) -> tuple[float, float]:
-    """The factor under which as large a share of scores lies as is promised, as far as the share is
-    trusted, and the share that lies under it. Of `season` days' worth is the doubt that an interval
-    is too wide.
+    """Return the factor under which the promised share of scores lies, as far as the observed share
+    is trusted, and the resulting share. The doubt that an interval is too wide is worth `season`
+    days.
 
-    A score is how far out an actual lies, as a part of the interval's reach on its side; at 1 it
-    lies on the end.
+    A score is the distance of an actual from the median, as a part of the interval's reach on its
+    side; at 1 it lies on the end.
     """
     if len(score) < ENOUGH:
         return 1.0, promised
@@ -132,13 +133,13 @@ def _factor(score: Doubles, day: Days, promised: float, off: float, season: floa
     held = share + trusted * (promised - share)
     if season:
         held = min(held, (1 + promised) / 2)
-    # forecasts may be right to the last bit
+    # forecasts may be exact to the last bit
     return max(_weighted_quantile(score, weight, held), LEAST), held
 
 
 def _share_and_error(inside: NDArray[np.bool_], day: Days, weight: Doubles) -> tuple[float, float]:
-    """The weighted share of depot-days inside and its standard error, whose depots share their
-    days: over the days (Cochran 1977, section 9.3)."""
+    """Return the weighted share of depot-days inside and its standard error over days, because
+    depots share their days (Cochran 1977, section 9.3)."""
     _, which = np.unique(day, return_inverse=True)
     count = np.bincount(which, weight)
     share = float((weight * inside).sum() / count.sum())
@@ -150,14 +151,14 @@ def _share_and_error(inside: NDArray[np.bool_], day: Days, weight: Doubles) -> t
 
 
 def _weighted_quantile(x: Doubles, weight: Doubles, share: float) -> float:
-    """Between the sorted values, as `numpy.quantile` does it where all weigh the same."""
+    """Interpolate between the sorted values, like `numpy.quantile` for equal weights."""
     order = np.argsort(x)
     before = np.cumsum(weight[order]) - weight[order]
     return float(np.interp(share * before[-1], before, x[order]))
 
 
 def _uncrossed(factor: Doubles, reach: Doubles, middle: int) -> Doubles:
-    """Factors with which the mean distances still grow away from the median."""
+    """Adjust factors so that the mean distances grow away from the median."""
     distance = factor * reach
     out = np.maximum.accumulate(distance[middle:])
     down = np.maximum.accumulate(distance[middle::-1])[::-1]

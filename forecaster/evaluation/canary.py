@@ -1,18 +1,18 @@
-"""Canary analysis (sequential test): is a new model surely worse, or surely no worse, than the
-champion next to it?
+"""Canary analysis (sequential test): test whether a new model is significantly worse, or no worse,
+than the champion.
 
-Both forecast the same days of all depots, so their losses are compared in pairs, on the days that
-came in. A night looks again whenever a further day did, so each look gets its share of the error
-that all together may have (alpha spending; Lan & DeMets 1983, "Discrete sequential boundaries for
-clinical trials"): equal shares for the declared nights and one for those beyond, of which each
-halves what is left. That bounds false alarms over the whole canary by 1 − `CONFIDENCE`, whatever
-the looks have to do with one another.
+Both forecast the same days of all depots, so their losses are compared in pairs, on the days with
+actuals. A night looks again whenever there is a further day, so each look gets its share of the
+total error probability (alpha spending; Lan & DeMets 1983, "Discrete sequential boundaries for
+clinical trials"): equal shares for the declared nights and one for all later ones, each of which
+takes half of the rest. That bounds false alarms over the whole canary by 1 − `CONFIDENCE`, whatever
+the correlation of the looks.
 
-Depots share a day's weather, so few days tell little of themselves. How much the difference moves
-from day to day is therefore taken from the backtest, where the same two models met on as many days
-as that has; how much it differs from depot to depot from what came in (both as clustered ratio
-estimators, Cochran 1977, section 9.3), and from the third day on from these days too. The largest
-of them counts.
+Depots share a day's weather, so few days say little by themselves. The variance of the difference
+from day to day is therefore taken from the backtest, in which the same two models met on more days;
+its variance from depot to depot is taken from the canary's days (both as clustered ratio
+estimators, Cochran 1977, section 9.3), and from the third day on so is the variance from day to
+day. The largest of them counts.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from forecaster.evaluation.sampling_error import HeldOut
 from forecaster.evaluation.student import quantile
 
 Decision = Literal["promote", "go back", "wait"]
-LEAST_DAYS = 3  # from which on the days that came in say themselves how much they differ
-COVERAGE_DAYS = 4  # from which on it is said what ranges cover
+LEAST_DAYS = 3  # days; from then on their own variance counts
+COVERAGE_DAYS = 4  # days; from then on the coverage of ranges is judged
 
 
-_COMPARED = {  # is it better, and are its bounds known?
+_COMPARED = {  # keys: better than the champion; bounds known
     (True, True): N_("{percent} % better than the champion in {metric} ({low} % to {high} %) over {days}"),
     (True, False): N_("{percent} % better than the champion in {metric} over {days}"),
     (False, True): N_("{percent} % worse than the champion in {metric} ({low} % to {high} %) over {days}"),
@@ -50,7 +50,7 @@ _COMPARED = {  # is it better, and are its bounds known?
 
 @dataclass(frozen=True)
 class CanaryVerdict:
-    """Result of a look at the new days; relative losses are a share of the champion's, below 0 =
+    """Result of a look at the new days; relative losses are a share of the champion's, negative if
     better."""
 
     decision: Decision
@@ -62,7 +62,7 @@ class CanaryVerdict:
     high: float
 
     def numbers(self) -> Mapping[str, Any]:
-        """As the ledger keeps it; a bound that is not known is null."""
+        """Return the values for the ledger; an unknown bound is null."""
         bounds = {"relative": self.relative, "low": self.low, "high": self.high}
         return {"days": self.days, "look": self.look, "decision": self.decision, "reason": self.reason} | {
             name: value if math.isfinite(value) else None for name, value in bounds.items()
@@ -72,13 +72,13 @@ class CanaryVerdict:
 def judge(
     came: Pairs, before: Pairs | None, look: int, canary: Canary, gate: Gate, objection: str | None = None
 ) -> CanaryVerdict:
-    """Judge a canary by the losses of both models on the days that came in.
+    """Judge a canary by the losses of both models on the days with actuals.
 
     `before` are their losses in the backtest, `look` is the number of this look, from 1, and
-    `objection` what else speaks against it (`coverage_objection`). It goes back where it is surely
-    worse by more than `canary.max_loss`. It is promoted where it is surely worse by no more than
-    `gate.max_loss`, not before half of the nights. After all of them it is promoted, unless it is
-    surely worse, and by more than `canary.max_loss` as far as one can tell.
+    `objection` is another reason against it (`coverage_objection`). It is revoked if it is
+    significantly worse by more than `canary.max_loss`. It is promoted, after at least half of the
+    nights, if its loss is significantly below `gate.max_loss`. After all nights it is promoted,
+    unless it is significantly worse, and its estimated loss is above `canary.max_loss`.
     """
     relative, low, high, days = bounds(came, before, share_of_error(look, canary.nights))
     compared = _compared(relative, low, high, days, gate.metric)
@@ -109,15 +109,15 @@ def judge(
 
 
 def share_of_error(look: int, nights: int) -> float:
-    """The probability with which the bound of a look may be wrong by chance; all together have 1 −
+    """Probability that the bound of a look is wrong by chance; all looks together have 1 −
     `CONFIDENCE`."""
     equal = (1 - CONFIDENCE) / (nights + 1)
     return equal if look <= nights else equal / 2 ** (look - nights)
 
 
 def bounds(came: Pairs, before: Pairs | None, error: float) -> tuple[float, float, float, int]:
-    """Relative loss, its bounds, each wrong with a probability of `error`, and on how many days;
-    the bounds are infinite where nothing is sure."""
+    """Return the relative loss, its bounds, each wrong with probability `error`, and the number of
+    days; unknown bounds are infinite."""
     days = len(np.unique(came.day))
     loss = float(came.theirs.sum())
     if not loss > 0:
@@ -133,7 +133,7 @@ def bounds(came: Pairs, before: Pairs | None, error: float) -> tuple[float, floa
         of_one_day, known_days = spread
         variances.append(of_one_day / days)
         freedom = min(freedom, known_days - 1)
-    else:  # then these days alone say how much they differ
+    else:  # only these days show their variance
         freedom = min(freedom, days - 1 if days >= LEAST_DAYS else 0)
     if freedom < 1:
         return relative, -math.inf, math.inf, days
@@ -142,8 +142,8 @@ def bounds(came: Pairs, before: Pairs | None, error: float) -> tuple[float, floa
 
 
 def coverage_objection(ours: Sequence[Fold], theirs: Sequence[Fold], scale: Scale, gate: Gate) -> str | None:
-    """Why the canary's ranges are no ranges; None where they may be, or where these days left the
-    champion's, too."""
+    """Return the objection to the canary's ranges; None if there is none, or the champion's ranges
+    have the same fault on these days."""
     low, high = gate.coverage
     held_out = HeldOut.of(ours, scale)
     if held_out.days < COVERAGE_DAYS:
@@ -162,8 +162,7 @@ def coverage_objection(ours: Sequence[Fold], theirs: Sequence[Fold], scale: Scal
 
 
 def _clustered(residuals: Doubles, cluster: NDArray[Any]) -> float:
-    """The variance of the residuals' sum, whose clusters are independent of one another; infinite
-    for one cluster."""
+    """Variance of the residuals' sum with independent clusters; infinite for one cluster."""
     _, place = np.unique(cluster, return_inverse=True)
     clusters = int(place.max(initial=-1)) + 1
     if clusters < 2:
@@ -173,8 +172,8 @@ def _clustered(residuals: Doubles, cluster: NDArray[Any]) -> float:
 
 
 def _spread_of_days(before: Pairs) -> tuple[float, int] | None:
-    """The variance of one day's relative difference, and over how many days; None where there are
-    too few."""
+    """Return the variance of one day's relative difference, and the number of days; None if there
+    are too few."""
     days, loss = len(np.unique(before.day)), float(before.theirs.sum())
     if days < LEAST_DAYS or not loss > 0:
         return None

@@ -1,24 +1,23 @@
-"""Drift of what comes in against what was forecast, by depot: another level, or ranges that no
-longer fit.
+"""Drift of actuals relative to forecasts, by depot: another level, or ranges that no longer fit.
 
-In come the normal scores of `pit`, a row a depot, a column a day. Of each depot the mean of the
-last W days is compared with its own past, so that a small bias of long standing is no drift, and
-each score is taken relative to the network's median of that day, so that a holiday which the
-calendar lacks is not everybody's drift:
+The inputs are the normal scores of `pit`, one row per depot, one column per day. For each depot,
+the mean of the last W days is compared with its own past, so that a small long-standing bias is no
+drift, and each score is taken relative to the network's median of that day, so that a holiday
+missing from the calendar is not a drift of all depots:
 
     r = z − median over depots of z        t = (mean of W days − mean of the past) / √(v · (1 + W / past))
 
-Scores of neighbouring days are alike (a forecast that missed yesterday misses today), so that v is
-no s² / W: it is the variance of means of W days of the past themselves, shrunk towards what all
-depots together say of their autocorrelation, s² / W · (1 + 2 Σ (1 − k / W) ρ_k), whose sum widens
-the null (Bartlett 1946; Newey & West 1987). The depot's own variance has as many degrees of freedom
-as there are stretches of W days, the shrinkage `PRIOR` more (the moderated t of Smyth 2004). Spread
-is the same test of the distances of r from its own mean over the longer window, again relative to
-the network's median of the day. A depot drifts where Benjamini & Hochberg's procedure (1995) over
-all depots says so, and by a size that matters. Rates and bounds were chosen on four of the eight
+Scores of neighboring days are correlated (a forecast with an error yesterday has one today), so v
+is not s² / W: it is the variance of means of W days in the past itself, shrunk toward the estimate
+from the autocorrelation of all depots, s² / W · (1 + 2 Σ (1 − k / W) ρ_k), whose sum widens the
+null (Bartlett 1946; Newey & West 1987). The depot's own variance has as many degrees of freedom as
+there are stretches of W days; the shrinkage adds `PRIOR` (the moderated t of Smyth 2004). Spread is
+the same test of the distances of r from its own mean over the longer window, again relative to the
+network's median of the day. A depot drifts if Benjamini & Hochberg's procedure (1995) over all
+depots rejects its null, and the size matters. Rates and bounds were chosen on four of the eight
 real datasets (docs/results.md).
 
-Cities and the network are tested by the mean of their depots' scores against their own past alone.
+Cities and the network are tested by the mean of their depots' scores, only against their own past.
 """
 
 from __future__ import annotations
@@ -32,29 +31,29 @@ import numpy as np
 
 from forecaster.core.arrays import Bools, Doubles
 
-WINDOWS = (14, 28)  # days that are tested
-PAST = 112  # days before the longer window, with which they are compared
+WINDOWS = (14, 28)  # tested days
+PAST = 112  # days before the longer window that it is compared with
 LEAST_PAST = 42  # known days of the past
-LEAST_SHARE = 0.5  # of a window's days that must be known
-LEAST_PEERS = 8  # depots whose median is the network's day
-PRIOR = 12.0  # degrees of freedom of what all depots say of one's autocorrelation
+LEAST_SHARE = 0.5  # smallest share of known days in a window
+LEAST_PEERS = 8  # fewest depots for a network median of a day
+PRIOR = 12.0  # degrees of freedom of the autocorrelation of all depots
 RATE = 0.02  # Benjamini & Hochberg's false discovery rate of levels
 SPREAD_RATE = 0.001  # and of ranges, whose tails are heavier
-# what came over what was forecast, against the past: less is no drift of level that matters
+# smallest relative change of the ratio of actuals to forecasts for a drift of level
 LEAST_RATIO = 0.1
-LEAST_GROUP_RATIO = 0.05  # the same of cities and of the network
+LEAST_GROUP_RATIO = 0.05  # the same for cities and for the network
 LEAST_SPREAD = 0.3  # relative change of the mean |r|
-ALERTED_SHARE = 0.05  # of tested depots that drift, above which the alert ForecasterDrift fires
-DAYS = PAST + max(WINDOWS)  # that `judge` looks at
+ALERTED_SHARE = 0.05  # share of tested depots with drift above which the alert ForecasterDrift fires
+DAYS = PAST + max(WINDOWS)  # days that `judge` uses
 _normal = NormalDist()
 
 
 @dataclass(frozen=True, eq=False)
 class Contrast:
-    """Test result for each row (depot, or city): arrays (rows,); NaN where too little is known."""
+    """Test result for each row (depot or city): arrays (rows,); NaN if too little is known."""
 
     p: Doubles  # two-sided, over all windows
-    change: Doubles  # window's mean less the past's, in scores, of the window that says most
+    change: Doubles  # window's mean minus the past's, in scores, of the most significant window
 
     @property
     def testable(self) -> Bools:
@@ -64,21 +63,21 @@ class Contrast:
 
 @dataclass(frozen=True, eq=False)
 class Drifts:
-    """Direction of drift: per row 1 (above, or ranges too narrow), −1 (below, or too wide), 0
-    (neither)."""
+    """Direction of drift, per row 1 (above, or ranges too narrow), −1 (below, or too wide), 0
+    (neither), with its size."""
 
     level: Doubles
     spread: Doubles
-    # column of `scores` from which the level seems to be another; NaN where it does not drift
+    # column of `scores` at which the new level seems to begin; NaN without a drift
     first: Doubles
-    # of what came to what was forecast from that day on, over the same of the past; 1 = as before
+    # ratio of actuals to forecasts from that day on, relative to that of the past; 1 = unchanged
     ratio: Doubles
-    width: Doubles  # of the scores' distances from their mean, likewise
+    width: Doubles  # distances of the scores from their mean, relative to the past
     testable: Bools
 
 
 def relative_scores(scores: Doubles) -> Doubles:
-    """Scores (depots, days) less the median of their day, where `LEAST_PEERS` depots are known."""
+    """Scores (depots, days) minus the median of their day, if `LEAST_PEERS` depots are known."""
     known = np.isfinite(scores)
     crowd = known.sum(axis=0) >= LEAST_PEERS
     common = np.zeros(scores.shape[1])
@@ -89,10 +88,10 @@ def relative_scores(scores: Doubles) -> Doubles:
 
 
 def judge(scores: Doubles, actual: Doubles, median: Doubles, *, relative: bool = True) -> Drifts:
-    """Rows that drift on the last day. All are (rows, days), the newest day last, NaN where a depot
-    was closed or its count or forecast is not known: normal scores, what came, and the median
-    that was forecast. At most the last `DAYS` days count. `relative`: the median of each day is
-    taken off first, as for depots; not for cities."""
+    """Judge the drift of rows on the last day. All arrays are (rows, days), the newest day last,
+    NaN if a depot was closed or its count or forecast is unknown: normal scores, actuals, and the
+    forecast median. At most the last `DAYS` days count. `relative`: subtract the median of each day
+    first, for depots but not for cities."""
     scores, actual, median = (values[:, -DAYS:].astype(float) for values in (scores, actual, median))
     shown = relative_scores(scores) if relative else scores
     level, spread = level_test(shown), spread_test(shown, common=relative)
@@ -121,10 +120,10 @@ def level_test(relative: Doubles) -> Contrast:
 
 def spread_test(relative: Doubles, *, common: bool = True) -> Contrast:
     """Test for a changed spread of scores around their mean; `change` is a share of the past's.
-    `common`: each day's distances are taken relative to the network's, as the scores are."""
+    `common`: distances are relative to the network's on each day, like the scores."""
     past, window = relative[:, : -max(WINDOWS)], relative[:, -max(WINDOWS) :]
     count = np.isfinite(window).sum(axis=1)
-    # Distances to a mean of n days are short by √(1 − 1 / n), as n − 1 of them are free.
+    # Distances to a mean of n days are short by √(1 − 1 / n), because only n − 1 of them are free.
     short = np.sqrt(1 - 1 / np.maximum(count, 2))[:, None]
     distance = np.abs(past - _mean(past)[:, None])
     both = np.concatenate([distance, np.abs(window - _mean(window)[:, None]) / short], axis=1)
@@ -136,7 +135,7 @@ def spread_test(relative: Doubles, *, common: bool = True) -> Contrast:
 
 
 def _mean_test(past: Doubles, window: Doubles, days: int) -> Contrast:
-    """A moderated t test of the window's mean against the past's."""
+    """Moderated t test of the window's mean against the past's."""
     n_past, n_window = np.isfinite(past).sum(axis=1), np.isfinite(window).sum(axis=1)
     usable = (n_past >= LEAST_PAST) & (n_window >= LEAST_SHARE * days)
     change = _mean(window) - _mean(past)
@@ -148,7 +147,7 @@ def _mean_test(past: Doubles, window: Doubles, days: int) -> Contrast:
 
 
 def _variance_of_means(past: Doubles, days: int, usable: Bools) -> tuple[Doubles, Doubles]:
-    """Variance of a mean of so many days (rows,), and its degrees of freedom."""
+    """Return the variance of a mean of `days` days (rows,), and its degrees of freedom."""
     n_past = np.isfinite(past).sum(axis=1)
     centred = past - _mean(past)[:, None]
     own_variance = np.divide(np.nansum(centred**2, axis=1), np.maximum(n_past - 1, 1))
@@ -158,7 +157,7 @@ def _variance_of_means(past: Doubles, days: int, usable: Bools) -> tuple[Doubles
     counts = np.cumsum(np.pad(np.isfinite(centred), [(0, 0), (1, 0)]), axis=1)
     total, count = sums[:, days:] - sums[:, :-days], counts[:, days:] - counts[:, :-days]
     full = count >= LEAST_SHARE * days
-    # A mean of fewer days varies more, and of stretches about their own mean some is lost.
+    # A mean of fewer days varies more, and stretches about their own mean lose some variance.
     squares = np.where(full, total**2 / np.maximum(count, 1) / days, 0.0).sum(axis=1)
     stretches = np.maximum(n_past / days, 1.0)
     own = squares / np.maximum(full.sum(axis=1), 1) * stretches / np.maximum(stretches - 1, 0.5)
@@ -167,8 +166,8 @@ def _variance_of_means(past: Doubles, days: int, usable: Bools) -> tuple[Doubles
 
 
 def _widening(centred: Doubles, variance: Doubles, days: int) -> float:
-    """By how much autocorrelation makes the variance of a mean of `days` days larger, over all
-    rows; at least 1."""
+    """Return the factor by which autocorrelation increases the variance of a mean of `days` days,
+    over all rows; at least 1."""
     scaled = centred / np.sqrt(np.where(variance > 0, variance, np.nan))[:, None]
     known = np.isfinite(scaled)
     filled, widening = np.where(known, scaled, 0.0), 1.0
@@ -180,7 +179,7 @@ def _widening(centred: Doubles, variance: Doubles, days: int) -> float:
 
 
 def _smallest(tests: Sequence[Contrast]) -> Contrast:
-    """Of tests of the same rows each row's that says most, with Bonferroni's p over them."""
+    """Return the most significant of several tests for each row, with Bonferroni's p over them."""
     p = np.stack([test.p for test in tests])
     best = np.argmin(np.where(np.isfinite(p), p, np.inf), axis=0)
     rows, tried = np.arange(p.shape[1]), np.isfinite(p).sum(axis=0)
@@ -191,9 +190,9 @@ def _smallest(tests: Sequence[Contrast]) -> Contrast:
 
 
 def onset(relative: Doubles) -> Doubles:
-    """The column (rows,) from which the last days' level seems another: where the mean of all later
-    days, in the longest window, differs most from the past's for its length (a change point of the
-    sums of Page 1954)."""
+    """Column (rows,) at which the new level seems to begin: the day in the longest window whose
+    mean of all later days differs most from the past's for its length (a change point of the sums
+    of Page 1954)."""
     longest, days = max(WINDOWS), relative.shape[1]
     past = _mean(relative[:, :-longest])[:, None]
     window = relative[:, -longest:] - past
@@ -205,7 +204,7 @@ def onset(relative: Doubles) -> Doubles:
 
 
 def ratio_since(actual: Doubles, median: Doubles, first: Doubles) -> Doubles:
-    """Ratio of actuals to forecasts from the column `first` on, over the same ratio of the past,
+    """Ratio of actuals to forecasts from the column `first` on, relative to that of the past,
     (rows,)."""
     longest, column = max(WINDOWS), np.arange(actual.shape[1])
     known = np.isfinite(actual) & np.isfinite(median)
@@ -223,8 +222,8 @@ def ratio_since(actual: Doubles, median: Doubles, first: Doubles) -> Doubles:
 
 
 def discoveries(p: Doubles, rate: float) -> Bools:
-    """Benjamini & Hochberg 1995: which hypotheses (rows,) are rejected at a false discovery rate;
-    NaN is none."""
+    """Mark the hypotheses (rows,) that are rejected at a false discovery rate (Benjamini & Hochberg
+    1995); NaN is never one."""
     found = np.zeros(len(p), bool)
     tested = np.flatnonzero(np.isfinite(p))
     order = tested[np.argsort(p[tested], kind="stable")]
@@ -235,8 +234,8 @@ def discoveries(p: Doubles, rate: float) -> Bools:
 
 
 def group_means(scores: Doubles, groups: Sequence[Bools]) -> Doubles:
-    """The mean score of each group of rows by day, (groups, days); NaN where less than half of its
-    usual depots are known."""
+    """Mean score of each group of rows by day, (groups, days); NaN if less than half of its usual
+    depots are known."""
     means = np.full((len(groups), scores.shape[1]), np.nan)
     for number, rows in enumerate(groups):
         count = np.isfinite(scores[rows]).sum(axis=0)
@@ -246,14 +245,14 @@ def group_means(scores: Doubles, groups: Sequence[Bools]) -> Doubles:
 
 
 def _mean(values: Doubles) -> Doubles:
-    """Mean of the known days of each row; NaN where there are none."""
+    """Mean of the known days of each row; NaN if there are none."""
     count = np.isfinite(values).sum(axis=1)
     mean: Doubles = np.divide(np.nansum(values, axis=1), count, out=np.full(len(values), np.nan), where=count > 0)
     return mean
 
 
 def _two_sided(t: Doubles, freedom: Doubles) -> Doubles:
-    """Two-sided p of Student's t, by Wallace's approximation (1959), within 0.2 % of z for 4
-    degrees of freedom on."""
+    """Two-sided p of Student's t, by Wallace's approximation (1959), within 0.2 % of z for at least
+    4 degrees of freedom."""
     z = (8 * freedom + 1) / (8 * freedom + 3) * np.sqrt(freedom * np.log1p(t**2 / freedom))
     return np.array([math.erfc(value / math.sqrt(2)) if value == value else math.nan for value in z])

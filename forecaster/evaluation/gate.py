@@ -1,17 +1,17 @@
-"""Promotion gate: decide whether tonight's candidate may replace the champion.
+"""Promotion gate: decide whether the candidate may replace the champion.
 
-All were scored on the same folds, which none of them trained on. An unknown number objects: every
-test is written so that NaN fails it. Where the held-out days have no demand at all, that is said
-once, and nothing else.
+All models were scored on the same folds, on which none of them was trained. An unknown number is an
+objection: every test is written so that NaN fails it. If the held-out days have no demand at all,
+that is the only objection.
 
-A candidate that is no better than the champion need not be worse: where their difference is so
-small that chance explains it, and surely below what the pipeline file allows, the fresher model
-goes out. Nor is a coverage or a bias outside its bounds an objection where so few days may have it
-by chance.
+A candidate that is no better than the champion need not be worse: if chance explains their
+difference, and it is significantly below the limit of the pipeline file, the fresher model is
+published. Nor is a coverage or a bias outside its bounds an objection if so few days may have it by
+chance.
 
-A refusal must not leave a worse forecast standing. An objection is a caution, with which the
-candidate is admitted, where the model that would be published instead is worse in the metric by
-more than chance, or breaks the same bound as badly and is no better in the metric.
+A rejection must not keep a worse forecast in place. An objection becomes a caution, with which the
+candidate is admitted, if the model that would be published instead is significantly worse in the
+metric, or violates the same bound as badly and is no better in the metric.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from forecaster.evaluation.sampling_error import HeldOut
 
 CHAMPION = "champion"
 CANDIDATE, OF_CHAMPION = N_("the candidate"), N_("the champion")
-# relative: a candidate that is the champion again says so to within the parity of ONNX and JAX
+# relative: a candidate identical to the champion may differ by the parity of ONNX and JAX
 ROUNDING = 1e-4
 BIAS, COVERAGE = "bias", "coverage"
-LARGE = 0.5  # the largest depots that together make this share of demand have a veto,
-LEAST = 14  # each with so many scored days at least
+LARGE = 0.5  # the largest depots that together have this share of demand have a veto,
+LEAST = 14  # fewest scored days of each of them
 
 
 def judge(candidate: Scores, rivals: Mapping[str, Scores], gate: Gate, *, instead: str | None = None) -> Verdict:
-    """Judge a candidate; `rivals` holds the models to beat by name, those that there are.
+    """Judge a candidate; `rivals` holds the available models to beat, by name.
 
-    `instead` names the rival that is published where the candidate is refused; without it every
-    objection refuses.
+    `instead` is the name of the rival that is published if the candidate is rejected; without it,
+    every objection rejects the candidate.
     """
     final, bounds = [*_not_finite(candidate)], dict[str, str]()
     held_out = HeldOut.of(candidate.folds, candidate.scale) if candidate.folds else None
@@ -60,8 +60,8 @@ def judge(candidate: Scores, rivals: Mapping[str, Scores], gate: Gate, *, instea
 
 
 def _excuses(candidate: Scores, instead: Scores, gate: Gate, broken: Sequence[str]) -> list[str]:
-    """Return why a candidate that breaks these bounds is admitted nevertheless, in sentences; none
-    where it is not."""
+    """Return sentences that explain why a candidate that violates these bounds is admitted
+    nevertheless; empty if it is not."""
     difference = _pairs(candidate, instead, gate).difference()
     if difference.high < 0:
         compared = difference.sentence(sentence(CANDIDATE), instead.model, gate.metric)
@@ -79,14 +79,13 @@ def _excuses(candidate: Scores, instead: Scores, gate: Gate, broken: Sequence[st
 
 
 def _excess(scores: Scores, gate: Gate) -> dict[str, float]:
-    """Return the absolute bias, and the distance of the coverage from its bounds, 0 between
-    them."""
+    """Return the absolute bias, and the distance of the coverage from its bounds, 0 between them."""
     (low, high), coverage = gate.coverage, scores.metrics[COVERAGE]
     return {BIAS: abs(scores.metrics[BIAS]), COVERAGE: max(low - coverage, coverage - high, 0.0)}
 
 
 def _not_finite(candidate: Scores) -> Iterator[str]:
-    """Is any number of any forecast no number?"""
+    """Yield an objection for each fold with a non-finite forecast."""
     for fold in candidate.folds:
         wrong = np.argwhere(~np.isfinite(fold.forecast.quantiles).all(axis=2))
         if len(wrong):
@@ -112,13 +111,13 @@ def _beaten(candidate: Scores, rivals: Mapping[str, Scores], gate: Gate) -> Iter
         if name in rivals:
             if (objection := _unbeaten(candidate, rivals[name], name, gate)) is not None:
                 yield name, objection
-        elif name != CHAMPION:  # of whom there may be none yet
+        elif name != CHAMPION:  # there may be no champion yet
             absent = N_("{name}, a required baseline, was not compared: is it declared, and installed?")
             yield name, sentence(absent, name=name)
 
 
 def _unbeaten(candidate: Scores, rival: Scores, name: str, gate: Gate) -> str | None:
-    """Objection where the candidate does not beat a rival."""
+    """Return the objection if the candidate does not beat a rival."""
     mine, theirs = candidate.metrics[gate.metric], rival.metrics[gate.metric]
     if not (math.isfinite(mine) and math.isfinite(theirs)):
         unknown = sentence(CANDIDATE) if not math.isfinite(mine) else name
@@ -149,10 +148,9 @@ def _unbeaten(candidate: Scores, rival: Scores, name: str, gate: Gate) -> str | 
 
 
 def _bounds(candidate: Scores, held_out: HeldOut | None, gate: Gate) -> Iterator[tuple[str, str]]:
-    """Yield coverage and bias where they are outside their bounds by more than chance, with the
-    objection.
+    """Yield coverage and bias if they are significantly outside their bounds, with the objection.
 
-    Without folds nothing is known of chance.
+    Without folds, significance is not tested.
     """
     coverage, bias, (low, high) = candidate.metrics["coverage"], candidate.metrics["bias"], gate.coverage
     limits = {"low": str(low), "high": str(high)}
@@ -186,7 +184,8 @@ def _days(number: int) -> str:
 
 
 def _vetoes(candidate: Scores, rivals: Mapping[str, Scores], gate: Gate) -> Iterator[str]:
-    """Large depots that the candidate serves much worse than the champion, by more than chance."""
+    """Yield an objection for each large depot where the candidate is significantly and much worse
+    than the champion."""
     if CHAMPION not in gate.beat or CHAMPION not in rivals or not candidate.folds:
         return
     demand = np.nansum(np.concatenate([fold.actuals for fold in candidate.folds], axis=1), axis=1)

@@ -1,12 +1,12 @@
-"""Drift of what goes in: shares of unknown and closed days against the last year, and covariates
-against their past.
+"""Drift of inputs: shares of unknown and closed days compared with the last year, and covariates
+compared with their past.
 
-The null is the past itself: the same figure of every stretch of `WINDOW` days there was. The last
-stretch drifts where it lies outside of all of these, which alone would still happen once in as many
-independent stretches, and besides by a margin that matters: `MARGIN` of depot-days for shares,
-`DEVIATIONS` standard deviations of such means for covariates. That is the standardised mean
-difference (Cohen 1988) with the deviation of means of stretches in the place of that of days, since
-days of a promotion or a winter are alike. A covariate that always moved and stands still is told as
+The null is the past itself: the same figure for every past stretch of `WINDOW` days. The last
+stretch drifts if it lies outside of all of these, which alone would still happen once in as many
+independent stretches, and also by a margin that matters: `MARGIN` of depot-days for shares,
+`DEVIATIONS` standard deviations of such means for covariates. That is the standardized mean
+difference (Cohen 1988) with the deviation of means of stretches instead of days, because days of a
+promotion or a winter are alike. A covariate that always moved and now stands still is reported as
 well.
 """
 
@@ -24,32 +24,33 @@ YEAR = 365  # days before them
 LEAST_PAST = 182  # days of the past
 MARGIN = 0.05  # of depot-days
 DEVIATIONS = 4.0
-LEAST_SEASON = 14  # days of the same season in earlier years that are compared first
-NEAR = 21  # days that lie in the same season
+LEAST_SEASON = 14  # fewest days of the same season in earlier years for a comparison with them
+NEAR = 21  # largest distance of days in the same season
 
 
 @dataclass(frozen=True)
 class Share:
-    """A share of depot-days over the last `WINDOW` days, compared with that of the year before them."""
+    """A share of depot-days over the last `WINDOW` days, compared with that of the year before
+    them."""
 
     now: float
-    usual: float  # NaN: too little is known of a year
+    usual: float  # NaN: too little of a year is known
     direction: int  # 1: more than ever in that year, −1: less, 0: neither
 
 
 @dataclass(frozen=True)
 class CovariateDrift:
-    """A covariate whose last days are unlike all of its past."""
+    """A covariate whose last days differ from all of its past."""
 
     name: str
     direction: int  # 1: higher, −1: lower, 0: it stands still
     now: float
-    usual: float  # mean of the same season in earlier years, of the whole past where there are none
+    usual: float  # mean of the same season in earlier years, or of the whole past if there is none
 
 
 def share(counted: Bools, of: Bools) -> Share:
-    """The share of depot-days `counted` among those of the mask `of`, both (depots, days), the
-    newest day last."""
+    """Share of depot-days `counted` among those of the mask `of`, both (depots, days), the newest
+    day last."""
     part = (counted & of).sum(axis=0).astype(float)[-(YEAR + WINDOW) :]
     whole = of.sum(axis=0).astype(float)[-(YEAR + WINDOW) :]
     now = _ratio(part[-WINDOW:], whole[-WINDOW:])
@@ -66,8 +67,8 @@ def share(counted: Bools, of: Bools) -> Share:
 
 
 def in_business(open_: Bools, known: Bools) -> Bools:
-    """The days (depots, days) between each depot's first known day and its last known or open one:
-    a depot that has yet to open, or is given up, is neither closed nor unknown."""
+    """Days (depots, days) between each depot's first known day and its last known or open one: a
+    depot that has not opened yet, or has been given up, is neither closed nor unknown."""
     alive = known | open_
     since = np.maximum.accumulate(known, axis=1)
     until = np.maximum.accumulate(alive[:, ::-1], axis=1)[:, ::-1]
@@ -76,8 +77,8 @@ def in_business(open_: Bools, known: Bools) -> Bools:
 
 
 def covariate_drifts(means: Doubles, names: Sequence[str]) -> tuple[CovariateDrift, ...]:
-    """The covariates whose last `WINDOW` days are unlike their past; `means` over depots is (days,
-    covariates)."""
+    """Return the covariates whose last `WINDOW` days differ from their past; `means` over depots is
+    (days, covariates)."""
     if len(means) < LEAST_PAST + WINDOW:
         return ()
     drifts = (_covariate(means[:, column].astype(float), name) for column, name in enumerate(names))
@@ -100,7 +101,7 @@ def _covariate(values: Doubles, name: str) -> CovariateDrift | None:
 
 
 def _same_season(past: int) -> Bools:
-    """Marks days of the past (days,) in the season of the window that follows, in earlier years."""
+    """Mark the past days (days,) in the season of the following window, in earlier years."""
     back = past + WINDOW // 2 - np.arange(past)  # days before the middle of the window
     from_year = np.abs((back + YEAR / 2) % YEAR - YEAR / 2)
     same: Bools = (from_year <= NEAR) & (back > YEAR / 2)
@@ -112,12 +113,12 @@ def _ratio(part: Doubles, whole: Doubles) -> float:
 
 
 def _sums(values: Doubles) -> Doubles:
-    """The sums of every stretch of `WINDOW` days, (stretches,)."""
+    """Sums of every stretch of `WINDOW` days, (stretches,)."""
     sums: Doubles = np.convolve(values, np.ones(WINDOW), "valid")
     return sums
 
 
 def _ranges(values: Doubles) -> Doubles:
-    """Largest less smallest of every stretch of `WINDOW` days, (stretches,)."""
+    """Largest minus smallest value of every stretch of `WINDOW` days, (stretches,)."""
     ranges: Doubles = np.ptp(np.lib.stride_tricks.sliding_window_view(values, WINDOW), axis=1)
     return ranges

@@ -1,24 +1,24 @@
 """Accuracy and calibration metrics of forecasts: point errors, quantile loss, interval coverage.
 
-Every metric runs over the scored depot-days of some folds: those whose actual is known and whose
-depot was open. An empty set of days gives NaN, never a zero that looks perfect; a depot whose past
-never changed has no scale, and is left out of the scaled metrics alone.
+Every metric covers the scored depot-days of some folds: those with a known actual and an open
+depot. An empty set of days gives NaN, never a zero that looks perfect; a depot whose past never
+changed has no scale, and is left out of the scaled metrics only.
 
 a is an actual, f the median, q_t the quantile of level t, e = f − a:
 
-mape       mean of |e| / a over days with a > 0                              Hyndman & Koehler 2006,
-section 2.2 smape      mean of |e| / (a + f), 0 where both are 0; from 0 to 1            Makridakis
-1993, without its factor 2 wape       Σ|e| / Σa
-Kolassa & Schütz 2007 (MAD/mean) mae, rmse  mean of |e|, root of the mean of e², in orders
-Hyndman & Koehler 2006, section 2.1 mase       mean over depots of (mean |e| / mean |lag-7 change|)
-Hyndman & Koehler 2006, section 3 rmsse      mean over depots of √(mean e² / mean (lag-7 change)²)
-Makridakis, Spiliotis & Assimakopoulos 2022 bias       Σe / Σa: forecast minus actual, above zero =
-too much pinball_t  mean of max(t (a − q_t), (t − 1)(a − q_t)), in orders             Koenker &
-Bassett 1978 wql        2 · pinball, mean over levels, Σ over days / Σa                   Park et
-al. 2022, arXiv:2111.06581 coverage   share of a within the 80 % interval, ends included;
-coverage_60 and so on, where there are such levels width      Σ(upper − lower) / Σa of the 80 %
-interval; width_60 and so on winkler    Σ(width + 2/α · what a lies outside) / Σa, α = 0.2
-Winkler 1972; Gneiting & Raftery 2007, eq. 43 days       number of depot-days scored
+    mape       mean of |e| / a over days with a > 0                        Hyndman & Koehler 2006, section 2.2
+    smape      mean of |e| / (a + f), 0 if both are 0; from 0 to 1         Makridakis 1993, without its factor 2
+    wape       Σ|e| / Σa                                                   Kolassa & Schütz 2007 (MAD/mean)
+    mae, rmse  mean of |e|, root of the mean of e², in orders              Hyndman & Koehler 2006, section 2.1
+    mase       mean over depots of (mean |e| / mean |lag-7 change|)        Hyndman & Koehler 2006, section 3
+    rmsse      mean over depots of √(mean e² / mean (lag-7 change)²)       Makridakis, Spiliotis & Assimakopoulos 2022
+    bias       Σe / Σa: forecast minus actual, above zero = too much
+    pinball_t  mean of max(t (a − q_t), (t − 1)(a − q_t)), in orders       Koenker & Bassett 1978
+    wql        2 · pinball, mean over levels, Σ over days / Σa             Park et al. 2022, arXiv:2111.06581
+    coverage   share of a within the 80 % interval, ends included; coverage_60 and so on for other levels
+    width      Σ(upper − lower) / Σa of the 80 % interval; width_60 and so on
+    winkler    Σ(width + 2/α · distance of a outside) / Σa, α = 0.2        Winkler 1972; Gneiting & Raftery 2007, eq. 43
+    days       number of scored depot-days
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ class Scored:
 
 
 def measure(folds: Sequence[Fold], scale: Scale) -> dict[str, float]:
-    """All metrics of one model over the folds; `scale` is of the days before the first of them
-    (`seasonal_scale`)."""
+    """Return all metrics of one model over the folds; `scale` is over the days before the first of
+    them (`seasonal_scale`)."""
     return of_days(scored(folds, scale))
 
 
 def scored(folds: Sequence[Fold], scale: Scale) -> Scored:
-    """The days of the folds that can be scored."""
+    """Return the days of the folds that can be scored."""
     levels = folds[0].forecast.levels if folds else (LOW, MIDDLE, HIGH)
     depot, ahead = [np.zeros(0, np.intp)], [np.zeros(0, np.intp)]
     day, actual, quantiles = [np.zeros(0, "datetime64[D]")], [np.zeros(0)], [np.zeros((0, len(levels)))]
@@ -95,7 +95,7 @@ def scored(folds: Sequence[Fold], scale: Scale) -> Scored:
 
 
 def of_days(days: Scored) -> dict[str, float]:
-    """All metrics over these days."""
+    """Return all metrics over these days."""
     a, f, q = days.actual, days.median, days.quantiles
     error, total, levels = f - a, float(a.sum()), np.asarray(days.levels)
     size, positive = np.abs(error), a > 0
@@ -125,16 +125,16 @@ def of_days(days: Scored) -> dict[str, float]:
 
 
 def by(days: Scored, labels: Iterable[Any]) -> dict[str, dict[str, float]]:
-    """All metrics of the days of each label; `labels` has one for each row, and they come out
-    sorted."""
+    """Return all metrics of the days of each label; `labels` has one label per row, and the result
+    is sorted by label."""
     of_row = np.asarray(list(labels))
     return {str(label): of_days(days[of_row == label]) for label in np.unique(of_row)}
 
 
 def totals(days: Scored) -> Scored:
-    """All depots together, a row for each forecast day: the sums of what was scored.
+    """Return all depots together, one row per forecast day: the sums of scored values.
 
-    Its quantiles are sums of the depots' quantiles; only the median's means something, for
+    Its quantiles are sums of the depots' quantiles; only the median's is meaningful, because
     quantiles do not add up.
     """
     keys, place = np.unique(np.stack([days.day.astype(np.int64), days.ahead]), axis=1, return_inverse=True)
@@ -154,14 +154,13 @@ def totals(days: Scored) -> Scored:
 
 
 def intervals(levels: Sequence[float]) -> list[tuple[float, float]]:
-    """The pairs of levels that leave out as much below as above, the widest first."""
+    """Return the pairs of levels that are symmetric about the median, the widest first."""
     mirrored = [(low, high) for low in levels for high in levels if low < MIDDLE and abs(low + high - 1) < _NEAR]
     return sorted(mirrored)
 
 
 def seasonal_scale(demand: Floats, usable: Bools) -> Scale:
-    """The mean lag-7 differences of each depot, absolute and squared, over pairs of usable known
-    days."""
+    """Mean lag-7 differences of each depot, absolute and squared, over pairs of usable known days."""
     x = np.where(usable, demand, np.nan).astype(float)
     change = x[:, SEASON:] - x[:, :-SEASON]
     count = np.isfinite(change).sum(axis=1)
@@ -174,7 +173,7 @@ def seasonal_scale(demand: Floats, usable: Bools) -> Scale:
 
 
 def _scaled(days: Scored, values: Doubles, scale: Doubles) -> Doubles:
-    """The mean over each depot's days by its scale, of the depots that have both."""
+    """Mean over each depot's days divided by its scale, for the depots that have both."""
     count = np.bincount(days.depot, minlength=len(scale))
     usable = (count > 0) & np.isfinite(scale)
     scaled: Doubles = np.bincount(days.depot, values, len(scale))[usable] / count[usable] / scale[usable]

@@ -1,10 +1,10 @@
-"""Paired significance test of two models on the same days: how much better one is, and whether that
-is chance.
+"""Paired significance test of two models on the same days: the size of the difference, and whether
+chance explains it.
 
-The difference of losses, day by day and depot by depot, by the rival's loss. Its standard error is
-taken over days, whose depots share their weather (a clustered ratio estimator, Cochran 1977,
-section 9.3; the comparison of forecasts by their losses is that of Diebold & Mariano 1995,
-"Comparing predictive accuracy").
+The test statistic is the difference of losses, day by day and depot by depot, relative to the
+rival's loss. Its standard error is taken over days, because depots share their weather (a clustered
+ratio estimator, Cochran 1977, section 9.3; the comparison of forecasts by their losses is that of
+Diebold & Mariano 1995, "Comparing predictive accuracy").
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from forecaster.core.language import N_
 from forecaster.core.language.sentences import amount, counted, sentence
 from forecaster.evaluation.metrics import Scored, scored
 
-CONFIDENCE = 0.95  # of each bound, on its side
+CONFIDENCE = 0.95  # of each bound, one-sided
 
 
-_COMPARED = {  # is it better, and is that more than chance?
+_COMPARED = {  # keys: better; more than chance
     (True, True): N_(
         "{ours} is {percent} % better than {theirs} in {metric}, more than chance ({low} % to {high} % over {days})"
     ),
@@ -43,18 +43,19 @@ _COMPARED = {  # is it better, and is that more than chance?
 
 @dataclass(frozen=True)
 class Difference:
-    """Relative loss of one model against another's, with confidence bounds; below zero = better.
+    """Relative loss of one model against another's, with confidence bounds, as a share of the
+    other's loss; negative if better.
 
-    As a share of the other's loss; NaN without common days.
+    NaN without common days.
     """
 
     relative: float
     low: float
     high: float
-    days: int  # calendar days that both were scored on
+    days: int  # calendar days on which both were scored
 
     def sentence(self, ours: str, theirs: str, metric: str) -> str:
-        """Sentence about the better model, and the significance."""
+        """Return a sentence about the better model, and the significance."""
         if not np.isfinite(self.relative):
             return sentence(N_("{ours} and {theirs} have no day in common"), ours=ours, theirs=theirs)
         template = _COMPARED[self.relative < 0, self.low * self.high > 0]
@@ -72,7 +73,7 @@ class Difference:
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """The depot-days that two models were both scored on, with what each lost there."""
+    """Depot-days on which two models were both scored, with the loss of each."""
 
     depot: NDArray[np.intp]
     day: Days
@@ -80,7 +81,7 @@ class Pairs:
     theirs: Doubles
 
     def difference(self, depot: int | None = None) -> Difference:
-        """Our model against theirs; of one depot, where one is named."""
+        """Compare our model with theirs, at one depot if one is given."""
         rows = slice(None) if depot is None else self.depot == depot
         ours, theirs, day = self.ours[rows], self.theirs[rows], self.day[rows]
         _, which = np.unique(day, return_inverse=True)
@@ -97,7 +98,7 @@ class Pairs:
 
 
 def pairs(ours: Sequence[Fold], theirs: Sequence[Fold], scale: Scale, metric: str) -> Pairs:
-    """The days of two models side by side; `metric` is wape, mape, mase or wql, whose parts are
+    """Pair the days of two models; `metric` is wape, mape, mase or wql, whose contributions are
     compared."""
     mine, rival = scored(ours, scale), scored(theirs, scale)
     _, left, right = np.intersect1d(_keys(mine), _keys(rival), return_indices=True)
@@ -108,12 +109,12 @@ def pairs(ours: Sequence[Fold], theirs: Sequence[Fold], scale: Scale, metric: st
 
 
 def difference(ours: Sequence[Fold], theirs: Sequence[Fold], scale: Scale, metric: str) -> Difference:
-    """Our model against theirs on all days that both were scored on."""
+    """Compare our model with theirs on all days on which both were scored."""
     return pairs(ours, theirs, scale, metric).difference()
 
 
 def loss(days: Scored, metric: str) -> Doubles:
-    """Contribution of each depot-day to a metric; NaN where it adds nothing."""
+    """Contribution of each depot-day to a metric; NaN if it has none."""
     size = np.abs(days.median - days.actual)
     if metric == "wql":
         gap, levels = days.actual[:, None] - days.quantiles, np.asarray(days.levels)
@@ -130,6 +131,6 @@ def loss(days: Scored, metric: str) -> Doubles:
 
 
 def _keys(days: Scored) -> NDArray[np.int64]:
-    """A number for each depot-day, the same in two models' days."""
+    """Return a number for each depot-day, equal in two models' days."""
     keys: NDArray[np.int64] = (days.day.astype(np.int64) * 100 + days.ahead) * 10_000_000 + days.depot
     return keys

@@ -1,11 +1,11 @@
 """Probability integral transform (PIT) of counts under forecast quantiles, as normal scores.
 
-Where forecasts are right, F(y) of what came is uniform and its normal score z = Φ⁻¹(F(y)) standard
-normal (Dawid 1984; Diebold, Gunther & Tay 1998, "Evaluating density forecasts"). Season, holidays
-and the size of a depot are in F already, so that scores of all depots and days are comparable;
-above zero more came than was forecast. Counts have jumps: their score is of the middle of the jump,
-(F(y − ½) + F(y + ½)) / 2, the non-randomised PIT of Czado, Gneiting & Held 2009, "Predictive model
-assessment for count data".
+If forecasts are right, F(y) of the actuals is uniform and its normal score z = Φ⁻¹(F(y)) standard
+normal (Dawid 1984; Diebold, Gunther & Tay 1998, "Evaluating density forecasts"). F already contains
+season, holidays and the size of a depot, so that scores of all depots and days are comparable;
+above zero, actuals exceed the forecast. Counts have jumps: their score is that of the middle of the
+jump, (F(y − ½) + F(y + ½)) / 2, the non-randomized PIT of Czado, Gneiting & Held 2009, "Predictive
+model assessment for count data".
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ import numpy as np
 
 from forecaster.core.arrays import Doubles
 
-FARTHEST = 3.0  # no single day says more than this
+FARTHEST = 3.0  # limit of a single day's score
 _normal = NormalDist()
 _cdf = np.vectorize(_normal.cdf, otypes=[float])
 _inverse = np.vectorize(_normal.inv_cdf, otypes=[float])
 
 
 def pit_scores(actual: Doubles, quantiles: Doubles, levels: Sequence[float]) -> Doubles:
-    """Normal scores (days,) of what came (days,) under the quantiles (days, levels), between -3 and
+    """Normal scores (days,) of actuals (days,) under the quantiles (days, levels), between -3 and
     3.
 
-    Between two quantiles the score is linear in the count; beyond the outer ones it goes on as they
-    lie about the median. NaN where a count or any quantile is unknown. Where all counts are whole
-    numbers each is taken as the middle of its jump. Raises ValueError where `levels` are not
+    Between two quantiles the score is linear in the count; beyond the outer ones it is extrapolated
+    by their distance from the median. NaN if a count or any quantile is unknown. If all counts are
+    whole numbers, each is taken as the middle of its jump. Raises ValueError if `levels` are not
     rising, lack 0.5 or are fewer than three.
     """
     if len(levels) < 3 or list(levels) != sorted(set(levels)) or 0.5 not in levels:
@@ -42,14 +42,14 @@ def pit_scores(actual: Doubles, quantiles: Doubles, levels: Sequence[float]) -> 
     half = 0.5 if bool((counts == np.rint(counts)).all()) else 0.0
     above = _cdf(_position(counts + half, ordered, levels, ties_above=True))
     below = _cdf(_position(counts - half, ordered, levels, ties_above=False))
-    below = np.where(counts <= 0, 0.0, below)  # nothing lies below no orders at all
+    below = np.where(counts <= 0, 0.0, below)  # nothing is below zero orders
     shares = np.clip((above + below) / 2, _normal.cdf(-FARTHEST), _normal.cdf(FARTHEST))
     scores[known] = _inverse(shares)
     return scores
 
 
 def _position(values: Doubles, quantiles: Doubles, levels: Sequence[float], *, ties_above: bool) -> Doubles:
-    """Φ⁻¹(F(value)), (days,); a value on several equal quantiles lies above all of them, or
+    """Φ⁻¹(F(value)), (days,); a value on several equal quantiles is placed above all of them, or
     below."""
     at = np.array([_normal.inv_cdf(level) for level in levels])
     rows, last, middle = np.arange(len(values)), len(levels) - 1, list(levels).index(0.5)

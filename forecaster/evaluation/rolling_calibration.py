@@ -1,9 +1,9 @@
-"""Adaptive conformal calibration: at each cutoff a model's intervals are calibrated on all that it
-forecast before.
+"""Adaptive conformal calibration: at each cutoff a model's intervals are calibrated on all its
+earlier forecasts.
 
-What a model forecast since it was trained is all held out, and the newest of it tells most of the
+All forecasts of a model since its training are held out, and the newest of them say most about the
 weeks to come (after adaptive conformal inference, Gibbs & Candès 2021, arXiv:2106.00170, in a
-growing window instead of steps). The medians stay.
+growing window instead of steps). The medians are unchanged.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from forecaster.evaluation.backtest import Predictor
 
 
 class RollingCalibration:
-    """A calibrated predictor that is asked for one cutoff after the other."""
+    """A calibrated predictor for successive cutoffs."""
 
     def __init__(
         self, predict: Predictor, earlier: Iterable[Forecast] = (), *, trained_until: date | None = None
     ) -> None:
-        """`earlier` is what `predict` forecast before the first cutoff; of these days count those
-        after `trained_until`, by default all."""
+        """Wrap `predict`. `earlier` are its forecasts before the first cutoff; of their days, those
+        after `trained_until` count, by default all."""
         self._predict, self._trained_until = predict, trained_until
         self._forecasts = {forecast.cutoff: forecast for forecast in earlier}
 
@@ -36,8 +36,9 @@ class RollingCalibration:
         return calibration.stretched(now, self.factors(panel))
 
     def factors(self, panel: Panel) -> Floats:
-        """The factors (horizon, levels) of `calibration.factors`, of what was forecast before the
-        panel's cutoff and has come as far as the panel knows; a single one where nothing was."""
+        """Return the factors (horizon, levels) of `calibration.factors`, from the forecasts before
+        the panel's cutoff and the actuals that the panel knows; a single factor of 1 without such
+        forecasts."""
         before = [forecast for cutoff, forecast in sorted(self._forecasts.items()) if cutoff < panel.cutoff]
         if not before:
             return np.ones((1, 1), np.float32)
@@ -48,8 +49,8 @@ class RollingCalibration:
 
 
 def _actuals(panel: Panel, forecast: Forecast, after: date) -> Floats:
-    """Actuals (depots, horizon) of a forecast's days after a day; NaN where closed, and where the
-    panel does not know them yet."""
+    """Actuals (depots, horizon) of a forecast's days after a given day; NaN if closed, or not known
+    to the panel yet."""
     was_open = panel.at(forecast.cutoff).open[:, -panel.horizon :]
     was_open = was_open & (np.asarray(forecast.target_dates, "datetime64[D]") > np.datetime64(after))
     actuals: Floats = np.where(was_open, panel.actuals(forecast.cutoff), np.nan).astype(np.float32)

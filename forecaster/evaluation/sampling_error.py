@@ -1,11 +1,11 @@
-"""Sampling error of coverage and bias: are they outside their bounds for sure, or may these few
-days have it so?
+"""Sampling error of coverage and bias: test whether they are significantly outside their bounds, or
+could be so by chance.
 
-Depot-days of one day share their weather, and neighbouring days an error that lasts. The variance
+Depot-days of one day share their weather, and neighboring days have correlated errors. The variance
 of a mean is therefore taken over the sums of calendar days, with their covariances up to a week
 apart (Newey & West 1987, "A simple, positive semi-definite, heteroskedasticity and autocorrelation
-consistent covariance matrix"), and never below what independent days would have. All bounds are
-one-sided, of the confidence of the paired test.
+consistent covariance matrix"), and is at least that of independent days. All bounds are one-sided,
+with the confidence of the paired test.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from forecaster.evaluation.metrics import HIGH, LOW, Scored, scored
 from forecaster.evaluation.paired_test import CONFIDENCE
 
 REACH = NormalDist().inv_cdf(CONFIDENCE)  # standard errors
-WEEK = 7  # days over which errors are taken to go together at most
+WEEK = 7  # largest distance in days of correlated errors
 
 
 @dataclass(frozen=True)
@@ -33,13 +33,13 @@ class HeldOut:
     days: int  # calendar days scored
     depot_days: int
     demand: float  # of all scored depot-days
-    effective: float  # depot-days that would tell as much of the coverage, were they independent
-    # standard error of the bias, as a share of demand; inf where a single depot-day says nothing
+    effective: float  # number of independent depot-days with the same information about the coverage
+    # standard error of the bias, as a share of demand; inf for a single depot-day
     bias_error: float
 
     @classmethod
     def of(cls, folds: Sequence[Fold], scale: Scale) -> HeldOut:
-        """From the scored days of the folds."""
+        """Measure the scored days of the folds."""
         rows = scored(folds, scale)
         demand, depot_days = float(rows.actual.sum()), len(rows.actual)
         error = rows.median - rows.actual
@@ -49,11 +49,11 @@ class HeldOut:
         return cls(days, depot_days, demand, _effective(_covered(rows), rows), bias_error)
 
     def surely_covers_outside(self, coverage: float, low: float, high: float) -> bool:
-        """Would a coverage so far out come in less than one of twenty such backtests of a model
-        that covers `low`, or `high`?
+        """Return True if fewer than one in twenty such backtests of a model with coverage `low`, or
+        `high`, would have a coverage this far outside.
 
         The score test of a binomial share with continuity correction (Fleiss, Levin & Paik 2003,
-        section 2.3), of the effective depot-days.
+        section 2.3), for the effective depot-days.
         """
         return self._surely_below(coverage, low) or self._surely_below(1 - coverage, 1 - high)
 
@@ -61,7 +61,7 @@ class HeldOut:
         return least - share - 0.5 / self.effective > REACH * math.sqrt(least * (1 - least) / self.effective)
 
     def surely_biased(self, bias: float, most: float) -> bool:
-        """Is the bias, whatever its sign, above `most` by more than its standard error explains?"""
+        """Return True if the absolute bias exceeds `most` by more than its standard error explains."""
         return abs(bias) - REACH * self.bias_error > most
 
 
@@ -72,8 +72,8 @@ def _covered(rows: Scored) -> Bools:
 
 
 def _effective(covered: Bools, rows: Scored) -> float:
-    """The effective sample size: depot-days by the design effect (Kish 1965), which is 1 at
-    least."""
+    """Effective sample size: depot-days divided by the design effect (Kish 1965), which is at least
+    1."""
     share = float(covered.mean()) if len(covered) else math.nan
     independent = len(covered) * share * (1 - share)  # variance of the number covered
     if not independent > 0:
@@ -82,8 +82,8 @@ def _effective(covered: Bools, rows: Scored) -> float:
 
 
 def _variance_of_sum(residuals: Doubles, rows: Scored) -> float:
-    """The variance of the sum of what is left of each depot-day, whose mean is zero; of a single
-    day, over depots."""
+    """Variance of the sum of the depot-days' residuals, whose mean is zero; over depots if there is
+    only one day."""
     days = rows.day.astype(np.int64)
     several = len(residuals) > 0 and days.min() < days.max()
     place = days - days.min() if several else np.arange(len(residuals))

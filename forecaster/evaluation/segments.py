@@ -1,5 +1,4 @@
-"""Metrics by segment: each city, day of the horizon, weekday, holidays and other days, each
-depot."""
+"""Metrics by segment: each city, day of the horizon, weekday, holidays and other days, each depot."""
 
 from __future__ import annotations
 
@@ -17,8 +16,8 @@ Metrics = Mapping[str, float]
 
 
 def parts(scores: Scores, panel: Panel) -> dict[str, dict[str, Metrics]]:
-    """Part → label → all metrics of its days, in the order in which people read them; a part with
-    one label is left out, since it says what the whole says."""
+    """Return part → label → all metrics of its days, in reading order; a part with a single label
+    is left out, because it equals the whole."""
     days = scored(scores.folds, scores.scale)
     cities = np.array(panel.attributes.get("city", ("",) * len(panel.depot_ids)), object)
     weekday = (days.day.astype(np.int64) + 3) % 7  # 1970-01-01 was a Thursday
@@ -38,7 +37,7 @@ def parts(scores: Scores, panel: Panel) -> dict[str, dict[str, Metrics]]:
 
 
 def depots(scores: Scores, panel: Panel) -> dict[str, Metrics]:
-    """Depot → all metrics of its days, of those that were scored."""
+    """Return depot → all metrics of its scored days."""
     days = scored(scores.folds, scores.scale)
     return {panel.depot_ids[int(row)]: metrics for row, metrics in by(days, days.depot).items()}
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import math
 
-STEPS = 200  # halvings, after which nothing is left between two floats
+STEPS = 200  # bisection steps, enough to separate adjacent floats
 
 
 def quantile(probability: float, freedom: int) -> float:
-    """The value below which t lies with this probability, of ½ and more; `freedom` are its degrees,
-    from 1.
+    """Return the value below which t lies with this probability, which is at least ½; `freedom` are
+    its degrees, from 1.
 
-    Raises ValueError for another probability, or none degrees of freedom.
+    Raises ValueError for another probability, or less than one degree of freedom.
     """
     if not 0.5 <= probability < 1 or freedom < 1:
         raise ValueError(f"found {probability}, {freedom}; wanted a probability from 0.5 to 1, and freedom from 1")
@@ -26,7 +26,7 @@ def quantile(probability: float, freedom: int) -> float:
 
 
 def below(value: float, freedom: int) -> float:
-    """The probability that t lies below a value, which is 0 or more."""
+    """Return the probability that t lies below a value, which is 0 or more."""
     angle = math.atan(value / math.sqrt(freedom))
     sine, cosine = math.sin(angle), math.cos(angle)
     odd = freedom % 2 == 1

@@ -1,4 +1,4 @@
-"""The lake: append-only Delta tables, their schemas, and the time that an object store may take."""
+"""The lake: append-only Delta tables, their schemas, and time limits for an object store."""
 
 from forecaster.lake.store import KEPT_HOURS, NOT_THERE, Lake
 from forecaster.lake.tables import TABLES, YEAR

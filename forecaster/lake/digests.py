@@ -1,10 +1,10 @@
-"""Digests of a folder's files, by which a flipped byte is found that Parquet and JSON would pass on
-as another number.
+"""Digests of a folder's files, which reveal flipped bytes that Parquet and JSON would read as other
+numbers.
 
-`_digests.json` lies among the files and holds the SHA-256 of each, and of itself. Files are written
-once and never changed, so that what is listed is compared, and what is not (written by an earlier
-version, or just now) is believed until it is listed. A list that is itself damaged is as good as
-none, and made anew.
+`_digests.json` lies next to the files and holds the SHA-256 of each, and of itself. Files are
+written once and never changed, so listed files are compared; unlisted ones (written by an earlier
+version, or just now) are trusted until they are listed. A damaged list counts as missing and is
+rebuilt.
 """
 
 from __future__ import annotations
@@ -17,17 +17,16 @@ from pathlib import Path
 from forecaster.core import artifact
 
 LIST = "_digests.json"
-_REWRITTEN = "_last_checkpoint"  # a hint of Delta's, which it does without
-# file → size and time of change of what this process has compared
+_REWRITTEN = "_last_checkpoint"  # an optional hint of Delta's
+# file → size and modification time of files already verified by this process
 _equal: dict[str, tuple[int, int]] = {}
 
 
 def keep(folder: str, *, again: str = "") -> None:
-    """List the files that are there; those that are listed stay so, but for names that end with
-    `again`.
+    """List the existing files; listed ones keep their digests, except names that end with `again`.
 
-    Does nothing for an address, whose store compares by itself, and leaves it to the next time
-    where the disk is full. Raises OSError for a file that cannot be read.
+    Does nothing for a URL, whose store verifies by itself, and postpones the work if the disk is
+    full. Raises OSError for a file that cannot be read.
     """
     if "://" in folder:
         return
@@ -44,7 +43,7 @@ def keep(folder: str, *, again: str = "") -> None:
 
 
 def verify(folder: str) -> None:
-    """Raises OSError that names the first file which is not what was listed; one that is gone is no
+    """Raise OSError naming the first file that differs from its digest; a deleted file is no
     damage."""
     for name, digest in {} if "://" in folder else _read(Path(folder)).items():
         file = Path(folder) / name

@@ -1,4 +1,4 @@
-"""What Delta, Arrow and an object store raise, as a sentence."""
+"""Errors of Delta, Arrow and an object store as sentences."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
 FAULTS = (DeltaError, OSError, pa.ArrowException, ValueError, TypeError, KeyError)
-# between an error of delta-rs and its cause
+# separates an error of delta-rs from its cause
 _LINK = re.compile(r"(\x1b\[[\d;]*m|\s)*↳(\x1b\[[\d;]*m|\s)*")
-# of a store, whoever asks for what
+# rejections by a store, whatever the request
 _REFUSAL = re.compile(r"non-2xx status code: (5\d\d|429)|error sending request")
-# what is said of files that were read, and of one that the log names and nobody has
+# errors about the content of files, and about a missing file that the log names
 _DAMAGE = re.compile(
     r"is damaged|corrupt|magic bytes|json error|no table metadata|deserializ|end of stream|decompress|no such file",
     re.IGNORECASE,
@@ -20,15 +20,15 @@ _DAMAGE = re.compile(
 
 
 def sentence(error: BaseException) -> str:
-    """The first line, with the causes that delta-rs writes below it: its errors may carry a
-    backtrace."""
+    """First line of the error, joined with the causes that delta-rs writes below it; the rest may
+    be a backtrace."""
     text = _LINK.sub(": ", str(error)).strip()
     return (text.splitlines() or [type(error).__name__])[0].rstrip()
 
 
 def remedy(error: BaseException) -> str:
-    """Next step for a table that cannot be read. To restore it is advised only where a file was
-    read and is damaged."""
+    """Next step for a table that cannot be read. Suggests a restore only if a file was read and is
+    damaged."""
     text = sentence(error)
     if "URL scheme is not allowed" in text:
         return "wanted an https:// endpoint, or AWS_ALLOW_HTTP=true in the environment for one without TLS"
@@ -40,8 +40,8 @@ def remedy(error: BaseException) -> str:
 
 
 def is_timeout(error: BaseException, elapsed: float, limit: float) -> bool:
-    """True if an object store did not answer in time, judged by what its client raises after
-    `elapsed` seconds; a request may take `limit`. Of what was to be written the client says no
-    more than that the request could not be sent."""
+    """True if an object store did not answer in time, judged by its client's error after `elapsed`
+    seconds; a request may take `limit`. For writes the client only reports that the request could
+    not be sent."""
     text = str(error)
     return "timed out" in text or ("error sending request" in text and elapsed >= 0.9 * limit)

@@ -1,9 +1,9 @@
-"""How long a run waits for the lake: limits of the object store's client, and one budget around
-everything.
+"""Time limits of a run's access to the lake: limits of the object store's client, and one budget
+around everything.
 
-Both are shares of the time between `schedule.cron` and `schedule.deadline`. A client that is
-refused or not answered tries again by itself; what it does not notice (a folder on another machine,
-an answer at a byte a second), the budget ends.
+Both are shares of the time between `schedule.cron` and `schedule.deadline`. The client retries
+rejected or unanswered requests by itself; the budget ends what it does not notice (a network
+folder, an answer at a byte per second).
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from forecaster.lake.faults import is_timeout
 
 Result = TypeVar("Result")
 
-WAITING = 1 / 3  # of the time that a night has: all that one process waits for the lake
-# seconds at the most, for a request, a connection and all tries
+WAITING = 1 / 3  # share of the nightly run's time that one process may wait for the lake in total
+# maximum seconds for a request, a connection and all retries
 REQUEST, CONNECTING, TRYING = 30.0, 5.0, 180.0
-# The client alone gives up after ten tries, which a store that refuses at once (503) has answered
-# within seconds.
-# how often at the most, and seconds between two of them at the most: the time ends it
+# By default the client gives up after ten tries, which a store that rejects at once (503) uses up
+# within seconds. Maximum number of tries, and maximum seconds between two of them: the time limit
+# ends them first.
 TRIES, BETWEEN = 1000, 5.0
-TRIED = 1 / 12  # of the time that a night has, where that is less
+TRIED = 1 / 12  # share of the nightly run's time, if that is less
 _budgets: dict[tuple[str, float], Budget] = {}
 
 
 def storage_options(url: str, window: float | None) -> dict[str, str] | None:
-    """The client's limits, as delta-rs passes them on to object_store; None for a folder, which has
-    no client."""
+    """Limits of the client in the form that delta-rs passes to object_store; None for a folder,
+    which has no client."""
     if window is None or "://" not in url:
         return None
     limits = {"timeout": REQUEST, "connect_timeout": CONNECTING, "retry_timeout": TRYING}
@@ -40,7 +40,7 @@ def storage_options(url: str, window: float | None) -> dict[str, str] | None:
 
 
 class Waits:
-    """Calls to one lake within the time that this process has for it; unlimited without one."""
+    """Calls to one lake within this process's time budget; unlimited without one."""
 
     def __init__(self, url: str, window: float | None) -> None:
         self._url, self._window = url, window
@@ -48,7 +48,7 @@ class Waits:
         self._budget = None if window is None else _budgets.setdefault((url, window), Budget(window * WAITING))
 
     def call(self, call: Callable[[], Result], table: str) -> Result:
-        """Result of a call. Raises LakeSilent, which says what was waited for and how long."""
+        """Result of a call. Raises LakeSilent, which states the table and the waiting time."""
         if self._budget is None:
             return call()
         begun = time.monotonic()
@@ -56,7 +56,7 @@ class Waits:
             return self._budget.call(call, self._url)
         except TimeLimitExceeded as error:
             raise self._silent(table, begun) from error
-        except Exception as error:  # delta-rs wraps what its client says in many kinds
+        except Exception as error:  # delta-rs wraps its client's errors in many types
             if is_timeout(error, time.monotonic() - begun, self._request):
                 raise self._silent(table, begun) from error
             raise
@@ -69,6 +69,6 @@ class Waits:
 
 
 def renew() -> None:
-    """Give every lake its whole budget again: another run of this process begins."""
+    """Reset the budget of every lake: another run of this process begins."""
     for budget in _budgets.values():
         budget.renew()

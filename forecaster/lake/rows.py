@@ -1,4 +1,4 @@
-"""Rows on their way into a table of the lake: its columns, in its order and types."""
+"""Conversion of rows to a table of the lake: its columns, in its order and types."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from forecaster.lake.tables import GROWING, INSTANT, TEXT, YEAR, schema_of
 
 
 def conform(table: str, rows: pa.Table | pd.DataFrame) -> pa.Table:
-    """The rows with the table's own columns first and in its types; further columns become doubles
+    """Rows with the table's own columns first and in its types; additional columns become doubles
     or text."""
     schema = schema_of(table)
     if (missing := [name for name in schema.names if name not in list(_names(rows))]) or (
@@ -40,9 +40,7 @@ def _table(rows: pd.DataFrame) -> pa.Table:
 
 
 def _array(column: pd.Series[Any]) -> pa.Array | pa.ChunkedArray:
-    if isinstance(
-        column.dtype, pd.DatetimeTZDtype
-    ):  # by way of UTC: pandas 3.1 warns when Arrow takes these as they are
+    if isinstance(column.dtype, pd.DatetimeTZDtype):  # via UTC: pandas 3.1 warns if Arrow converts these directly
         return pa.array(column.dt.tz_convert(None).dt.as_unit("us").to_numpy()).cast(INSTANT)
     return pa.array(column, from_pandas=True)
 
@@ -52,8 +50,8 @@ def _names(rows: pa.Table | pd.DataFrame) -> list[str]:
 
 
 def _coded_field(field: pa.Field, source: pa.Field) -> pa.Field:
-    """The field of a schema, as a dictionary where such words are given: they are written as they
-    are."""
+    """Field of a schema, as a dictionary if the words are given as one, so that they are written
+    unchanged."""
     coded = pa.types.is_dictionary(source.type) and field.type == TEXT and source.type.value_type == TEXT
     return field.with_type(pa.dictionary(pa.int32(), TEXT)) if coded else field
 

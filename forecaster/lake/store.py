@@ -1,9 +1,9 @@
-"""Data lake of append-only Delta tables: append, and read as of an instant or a version.
+"""Data lake of append-only Delta tables: append rows, and read them as of an instant or a version.
 
 A table is only ever appended to, and one append is one commit: a process killed before it leaves
-nothing. What was known at an instant is read by `recorded_at`; what the tables held at a commit, by
-version. Demand is partitioned by the year of its days, and the small files of many nights are put
-together now and then, so that old nights cost new ones nothing.
+nothing behind. `recorded_at` selects the state known at an instant; the version selects the content
+of a commit. Demand is partitioned by the year of its days, and the small files of many nights are
+compacted regularly, so that old nights do not slow down new ones.
 """
 
 from __future__ import annotations
@@ -32,30 +32,30 @@ from forecaster.lake.tables import GREW, GROWING, TABLES, TEXT, YEAR, schema_of
 
 NOT_THERE = -1
 
-TIDIED = 32  # commits of a table after which its small files are put together
-# for which files that were put together stay, for whoever reads an older version
+TIDIED = 32  # commits of a table after which its small files are compacted
+# retention of compacted files, for readers of older versions
 KEPT_HOURS = 7 * 24
-# rows handed over at once; the writer lets so many of such pieces wait, and spells their words out
+# rows passed at a time; the writer queues this many pieces, and expands their words
 WAITING = 1 << 16
-REPEATING = ("depot_id", "source", "batch")  # columns of few words, which are read as codes
+REPEATING = ("depot_id", "source", "batch")  # columns of few distinct words, which are read as codes
 
 _PACKED = WriterProperties(
     compression="ZSTD",  # a third of the space, in the same time
-    # bytes: the words of 100,000 depots, which else were written out for each row
+    # bytes: fits the words of 100,000 depots, which would otherwise be repeated for each row
     dictionary_page_size_limit=1 << 24,
     column_properties={"row": ColumnProperties(dictionary_enabled=False, encoding="DELTA_BINARY_PACKED")},
 )
 
 
 class Windowed(Protocol):
-    """A schedule: `window` are the seconds from the night's start to its deadline."""
+    """Schedule with `window`, the seconds from the start of the nightly run to its deadline."""
 
     @property
     def window(self) -> float: ...
 
 
 class Located(Protocol):
-    """A pipeline file, as far as a lake needs one."""
+    """Part of a pipeline file that a lake needs."""
 
     @property
     def lake_url(self) -> str: ...
@@ -65,35 +65,35 @@ class Located(Protocol):
 
 
 class Lake:
-    """The tables below one folder or object-store URL."""
+    """Tables below one folder or object-store URL."""
 
     def __init__(self, url: str, *, window: float | None = None) -> None:
-        """Nothing is touched yet. `window` are the seconds that a run has
-        (`forecaster.lake.limits`), within which everything here answers or raises LakeSilent.
-        Raises LakeError for a folder that Delta cannot address.
-        """
+        """Create the lake without accessing it. `window` is the time of a run in seconds
+        (`forecaster.lake.limits`), within which every method answers or raises LakeSilent. Raises
+        LakeError for a folder that Delta cannot address."""
         if "%" in url and "://" not in url:
             raise LakeError(
                 f"lake {url!r}: found % in the path of a folder, which Delta decodes; wanted a path without"
             )
         self.url = url.rstrip("/")
         self._waits, self._options = Waits(self.url, window), storage_options(self.url, window)
-        # by table and version, which stays what it is
+        # by table and version; immutable
         self._tables: dict[tuple[str, int], DeltaTable] = {}
         self._read: dict[tuple[str, int, bool], ds.Dataset] = {}
-        # table → the last commit seen, and how its file was
+        # table → last commit seen, and the state of its file
         self._newest: dict[str, tuple[int, tuple[int, ...]]] = {}
 
     @classmethod
     def of(cls, spec: Located) -> Self:
-        """The lake of a pipeline, within the time that its nights have. Raises LakeError as the
-        constructor does."""
+        """Lake of a pipeline, with the time limit of its nightly runs. Raises LakeError like the
+        constructor."""
         return cls(spec.lake_url, window=spec.schedule.window)
 
     def append(self, table: str, rows: pa.Table | pd.DataFrame | Iterable[pa.Table]) -> int:
-        """Add rows in one atomic commit; the table's version afterwards. No rows, no commit.
+        """Append rows in one atomic commit; return the table's version afterwards. Without rows
+        there is no commit.
 
-        Many rows can be given as tables of the same columns, which are written one after the other.
+        Many rows can be given as tables with the same columns, which are written one after another.
         Raises LakeError when the rows do not fit the table's schema or cannot be written.
         """
         parts = iter([rows] if isinstance(rows, pa.Table | pd.DataFrame) else rows)
@@ -122,7 +122,7 @@ class Lake:
             self._waits.call(write, table)
         except LakeError:
             raise
-        except Exception as error:  # delta-rs raises bare ones, too
+        except Exception as error:  # delta-rs also raises plain Exception
             raise LakeError(f"lake table '{table}' at {self.url}: rows cannot be added: {sentence(error)}") from error
         version = self.version(table)
         if version % TIDIED == TIDIED - 1:
@@ -139,12 +139,12 @@ class Lake:
         columns: Iterable[str] | None = None,
         codes: bool = False,
     ) -> pa.Table:
-        """The rows that pass `where` (a dataset expression or filters as lists of tuples), in no
-        particular order.
+        """Read the rows that pass `where` (a dataset expression or filters as lists of tuples), in
+        no particular order.
 
-        `version` reads what an earlier commit held; `columns` only those, with `codes` such that
-        repeat their words as dictionaries. A table that does not exist yet has no rows. Raises
-        LakeError when the table is damaged or has another schema than ours.
+        `version` reads the content of an earlier commit; `columns` selects columns; with `codes`,
+        repeating words are read as dictionaries. A table that does not exist yet has no rows.
+        Raises LakeError when the table is damaged or has a different schema.
         """
         schema, names = schema_of(table), list(columns) if columns is not None else None
         if version == NOT_THERE:
@@ -166,15 +166,15 @@ class Lake:
             return _coded(schema, names, codes).empty_table()
         except LakeSilent:
             raise
-        except Exception as error:  # delta-rs raises bare ones, too
+        except Exception as error:  # delta-rs also raises plain Exception
             raise self._unreadable(table, error) from error
 
     def share(
         self, table: str, *, version: int, columns: Iterable[str], number: int, of: int, where: Any = None
     ) -> Iterator[pa.Table]:
-        """One of `of` shares of a commit's rows, about as large as the others, a million rows or so
-        at a time, in the order in which they lie; words that repeat are codes. The caller, the
-        shares are the same.
+        """Read one of `of` shares of a commit's rows, all about equally large, around a million
+        rows at a time, in their stored order; repeating words are codes. The shares are the same
+        for every caller.
 
         Raises LakeError when the table is damaged.
         """
@@ -194,18 +194,17 @@ class Lake:
                 yield _completed(self._waits.call(rows, table), target)
         except LakeSilent:
             raise
-        except Exception as error:  # delta-rs raises bare ones, too
+        except Exception as error:  # delta-rs also raises plain Exception
             raise self._unreadable(table, error) from error
 
     def pieces(self, table: str, *, version: int) -> int:
-        """Into how many shares the rows of a commit can be divided. Raises LakeError when the table
-        is damaged."""
+        """Maximum number of shares of a commit's rows. Raises LakeError when the table is damaged."""
         try:
             dataset = self._waits.call(lambda: self._dataset(table, version, codes=True), table)
             return sum(file.num_row_groups for file in dataset.get_fragments())
         except LakeSilent:
             raise
-        except Exception as error:  # delta-rs raises bare ones, too
+        except Exception as error:  # delta-rs also raises plain Exception
             raise self._unreadable(table, error) from error
 
     def row_count(self, table: str) -> int:
@@ -214,12 +213,11 @@ class Lake:
             return int(self._waits.call(lambda: self._dataset(table, None, codes=False).count_rows(), table))
         except LakeSilent:
             raise
-        except Exception as error:  # delta-rs raises bare ones, too
+        except Exception as error:  # delta-rs also raises plain Exception
             raise self._unreadable(table, error) from error
 
     def covariates(self, table: str = "demand", *, version: int | None = None) -> dict[str, pa.DataType]:
-        """The columns that a table has beyond its own, with their types. Raises LakeError when it
-        cannot be read."""
+        """Additional columns of a table, with their types. Raises LakeError when it cannot be read."""
         if version == NOT_THERE:
             return {}
         try:
@@ -232,11 +230,10 @@ class Lake:
         return {field.name: field.type for field in schema if field.name not in (*TABLES[table].names, YEAR)}
 
     def tidy(self, table: str, *, hours: int = KEPT_HOURS) -> None:
-        """Put a table's small files together, and delete those that were put together long ago.
+        """Compact a table's small files, and delete those compacted more than `hours` ago.
 
-        `hours` ago, that is. What a reader sees stays the same. A disk that is full, or another
-        process that does the same, leaves the work to the next time, and so does a store that does
-        not answer.
+        Readers see no difference. If the disk is full, another process does the same, or the store
+        does not answer, the work is postponed.
         """
 
         def put_together() -> None:
@@ -255,11 +252,11 @@ class Lake:
         return sum(map(self._files, there))
 
     def versions(self, tables: Iterable[str] = tuple(TABLES)) -> dict[str, int]:
-        """The Delta version of each of these tables; -1 for one that is not there yet."""
+        """Delta version of each of these tables; -1 for one that does not exist yet."""
         return {table: self.version(table) for table in tables}
 
     def version(self, table: str) -> int:
-        """A table's Delta version; NOT_THERE for one that is not there yet. Raises LakeError for a
+        """Delta version of a table; NOT_THERE if it does not exist yet. Raises LakeError for a
         damaged one."""
         try:
             return self._waits.call(lambda: self._table(table, None), table).version()
@@ -281,8 +278,8 @@ class Lake:
         return dataset
 
     def _table(self, table: str, version: int | None) -> DeltaTable:
-        """The table as of a commit, which is looked up once; without one the newest, which is
-        looked up each time."""
+        """Table as of a commit, which is cached; without one the newest, which is looked up each
+        time."""
         expected = self._still_newest(table) if version is None else version
         if expected is not None and (delta := self._tables.get((table, expected))) is not None:
             return delta
@@ -292,9 +289,9 @@ class Lake:
         return self._tables.setdefault((table, delta.version()), delta)
 
     def _still_newest(self, table: str) -> int | None:
-        """The version that was the newest when it was looked up last, if a glance at a folder shows
-        that it is yet: to open a table takes a hundred times as long, and a night looks up versions
-        by the dozen."""
+        """Latest version found by the previous lookup, if a glance at the folder shows that it
+        still is the latest: opening a table takes a hundred times as long, and a nightly run looks
+        up versions dozens of times."""
         if table not in self._newest:
             return None
         digests.verify(self._place(table))
@@ -303,7 +300,7 @@ class Lake:
         return version if is_newest else None
 
     def _commit(self, table: str, version: int) -> tuple[int, ...] | None:
-        """Identity of a commit's file; None where there is none, and in an object store. Commits
+        """Identity of a commit's file; None if it does not exist, and in an object store. Commits
         are numbered without gaps:
         https://github.com/delta-io/delta/blob/master/PROTOCOL.md#delta-log-entries"""
         try:
@@ -324,10 +321,9 @@ class Lake:
 
 
 def _local(place: str) -> fs.FileSystem | None:
-    """Arrow's own files for a folder of this machine. Those of delta-rs are Python's: a thread of
-    Arrow's that closes one while Python ends, as after a command that only read, aborts the
-    process.
-    """
+    """Arrow's own file system for a local folder. That of delta-rs is in Python: an Arrow thread
+    that closes one of its files while Python exits, for example after a command that only read,
+    aborts the process."""
     return None if "://" in place else fs.SubTreeFileSystem(str(Path(place).absolute()), fs.LocalFileSystem())
 
 
@@ -338,21 +334,20 @@ def _batches(table: str, first: pa.Table, parts: Iterator[pa.Table | pd.DataFram
 
 
 def _pieces(table: pa.Table) -> Iterator[pa.RecordBatch]:
-    """A table cut where it is long enough, and nowhere else: the writer takes pieces in any
-    order."""
+    """Cut a table only where it is too long: the writer processes pieces in any order."""
     for start in range(0, len(table), WAITING):
         yield from table.slice(start, WAITING).combine_chunks().to_batches()
 
 
 def _coded(schema: pa.Schema, names: list[str] | None, codes: bool) -> pa.Schema:
-    """The schema of the wanted columns, repeating ones as dictionaries."""
+    """Schema of the selected columns, with repeating ones as dictionaries."""
     fields = [field for field in schema if names is None or field.name in names]
     coded = pa.dictionary(pa.int32(), TEXT)
     return pa.schema([pa.field(f.name, coded) if codes and f.name in REPEATING else f for f in fields])
 
 
 def _completed(data: pa.Table, target: pa.Schema) -> pa.Table:
-    """The data with all columns of the target; one that an older table lacks is null."""
+    """Data with all columns of the target; columns missing in an older table are null."""
     for field in target:
         if field.name not in data.column_names:
             data = data.append_column(field, pa.nulls(len(data), field.type))

@@ -14,8 +14,8 @@ TEXT, _DAY, _LEVELS, _QUANTILES = pa.string(), pa.date32(), pa.list_(pa.float64(
 
 TABLES: Mapping[str, pa.Schema] = MappingProxyType(
     {
-        # a reading that passed the contract; a restated value is a new row; covariates follow as
-        # further columns
+        # readings that passed the contract; a restated value is a new row; covariates are
+        # additional columns
         "demand": pa.schema(
             [
                 ("depot_id", TEXT),
@@ -28,7 +28,7 @@ TABLES: Mapping[str, pa.Schema] = MappingProxyType(
                 ("recorded_at", INSTANT),
             ]
         ),
-        # a day's orders by the half hours of the local clock; a restated day is a new row
+        # a day's orders by half hour of local time; a restated day is a new row
         "half_hours": pa.schema(
             [
                 ("depot_id", TEXT),
@@ -37,7 +37,7 @@ TABLES: Mapping[str, pa.Schema] = MappingProxyType(
                 ("recorded_at", INSTANT),
             ]
         ),
-        # a reading that did not, whole, with the rule it broke
+        # readings that failed the contract, in full, with the broken rule
         "quarantine": pa.schema(
             [
                 ("id", TEXT),
@@ -52,7 +52,7 @@ TABLES: Mapping[str, pa.Schema] = MappingProxyType(
                 ("recorded_at", INSTANT),
             ]
         ),
-        # what a person decided about a quarantined row; the last decision counts
+        # decisions of people about quarantined rows; the last decision counts
         "decisions": pa.schema(
             [
                 ("id", TEXT),
@@ -62,7 +62,7 @@ TABLES: Mapping[str, pa.Schema] = MappingProxyType(
                 ("recorded_at", INSTANT),
             ]
         ),
-        # what became of each batch: read = accepted + unchanged + quarantined
+        # outcome of each batch: read = accepted + unchanged + quarantined
         "batches": pa.schema(
             [
                 ("batch", TEXT),
@@ -76,7 +76,7 @@ TABLES: Mapping[str, pa.Schema] = MappingProxyType(
                 ("recorded_at", INSTANT),
             ]
         ),
-        # what is known of a depot; static attributes follow as further columns of words
+        # facts about depots; static attributes are additional columns of words
         "depots": pa.schema(
             [
                 ("depot_id", TEXT),
@@ -100,7 +100,7 @@ TABLES: Mapping[str, pa.Schema] = MappingProxyType(
                 ("recorded_at", INSTANT),
             ]
         ),
-        # a former depot id and the depot that it belongs to
+        # former depot ids and their current depots
         "aliases": pa.schema(
             [
                 ("alias", TEXT),
@@ -125,8 +125,8 @@ TABLES: Mapping[str, pa.Schema] = MappingProxyType(
                 ("override", pa.int64()),
             ]
         ),
-        # what champion and canary each said of all depots, whoever's numbers they saw; `role` is
-        # champion or canary
+        # forecasts of champion and canary for all depots, whichever was shown; `role` is champion
+        # or canary
         "canary_forecasts": pa.schema(
             [
                 ("run_id", TEXT),
@@ -159,7 +159,7 @@ TABLES: Mapping[str, pa.Schema] = MappingProxyType(
         "owners": pa.schema([("fleet", TEXT), ("recorded_at", INSTANT)]),
     }
 )
-GROWING = frozenset({"demand", "depots"})  # tables that take further columns from the sources
+GROWING = frozenset({"demand", "depots"})  # tables that take additional columns from the sources
 GREW = frozenset({"forecasts"})  # tables that once had fewer columns
 YEAR = "year"  # of the day; demand is partitioned by it
 

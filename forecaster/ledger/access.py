@@ -17,13 +17,16 @@ import sqlalchemy as sa
 from forecaster.errors import NoSuchRow
 from forecaster.ledger import tables
 
-MOST_DAYS = 400  # of a link: longer no browser keeps what lets the screen in
+MOST_DAYS = 400  # maximum lifetime of a link in days; browsers keep no cookie longer
 
 
 @dataclass(frozen=True)
 class Link:
-    """A way to one view, and to one city, depot or person where it names one, until it expires or is
-    revoked. It is read-only, but for a person's answers to their own shifts."""
+    """A share link to one view, optionally of one city, depot or person, until it expires or is
+    revoked.
+
+    It is read-only, except for a person's answers to their own shifts.
+    """
 
     link_id: str
     pipeline: str
@@ -35,7 +38,7 @@ class Link:
     revoked_at: datetime | None = None
     revoked_by: str | None = None
     depot_id: str | None = None
-    person: str | None = None  # of the depot
+    person: str | None = None  # one of the depot's people
 
     def opens(self, now: datetime) -> bool:
         return self.revoked_at is None and now < self.expires_at
@@ -43,7 +46,7 @@ class Link:
 
 @dataclass(frozen=True)
 class AuditEntry:
-    """A row of the audit: who wrote what when, from where."""
+    """A row of the audit log: who wrote what, when, and from where."""
 
     at: datetime
     pipeline: str
@@ -56,7 +59,7 @@ class AuditEntry:
 
 
 def new_link_id() -> str:
-    """Not to be guessed, though the signature is what keeps strangers out."""
+    """Return a random id; the link's signature is what keeps unauthenticated clients out."""
     return secrets.token_hex(6)
 
 
@@ -65,7 +68,7 @@ def make_link(connection: sa.Connection, link: Link) -> None:
 
 
 def links(connection: sa.Connection, pipeline: str) -> tuple[Link, ...]:
-    """Every link of a pipeline, the newest first."""
+    """All links of a pipeline, newest first."""
     query = sa.select(tables.links).where(tables.links.c.pipeline == pipeline)
     rows = connection.execute(query.order_by(tables.links.c.made_at.desc(), tables.links.c.link_id)).mappings()
     return tuple(Link(**row) for row in rows)
@@ -77,8 +80,11 @@ def link(connection: sa.Connection, link_id: str) -> Link | None:
 
 
 def revoke(connection: sa.Connection, pipeline: str, link_id: str, *, by: str, at: datetime) -> tuple[Link, bool]:
-    """Close a link for good; also whether it was open: one that is revoked already stays as it is,
-    and there is nothing to audit. NoSuchRow when there is none."""
+    """Revoke a link, and return it with whether it was open.
+
+    A link revoked earlier stays unchanged; there is nothing to audit then. Raises NoSuchRow if
+    there is no such link.
+    """
     existing = link(connection, link_id)
     if existing is None or existing.pipeline != pipeline:
         raise NoSuchRow(f"there is no link {link_id!r}; `forecaster links FILE` lists them")
@@ -95,7 +101,7 @@ def note(connection: sa.Connection, entry: AuditEntry) -> None:
 
 
 def entries(connection: sa.Connection, pipeline: str, limit: int | None = None) -> tuple[AuditEntry, ...]:
-    """The audit of a pipeline, the newest first."""
+    """Audit entries of a pipeline, newest first."""
     columns = [column for column in tables.audit.c if column.name != "id"]
     query = (
         sa.select(*columns).where(tables.audit.c.pipeline == pipeline).order_by(tables.audit.c.id.desc()).limit(limit)
@@ -134,7 +140,7 @@ def read_session(connection: sa.Connection, token: str) -> Session | None:
 
 
 def sessions(connection: sa.Connection, pipeline: str, now: datetime, name: str | None = None) -> tuple[Session, ...]:
-    """Sessions of a pipeline, or of a person there, that have not expired, by name."""
+    """Unexpired sessions of a pipeline, or of one person there, by name."""
     row = tables.sessions.c
     query = sa.select(tables.sessions).where(row.pipeline == pipeline, row.expires_at > now)
     if name is not None:
@@ -144,14 +150,14 @@ def sessions(connection: sa.Connection, pipeline: str, now: datetime, name: str 
 
 
 def close_session(connection: sa.Connection, pipeline: str, session_id: str) -> str | None:
-    """Delete a session; the name of whose it was, None where there is none of the pipeline."""
+    """Delete a session and return its person's name; None if the pipeline has no such session."""
     row = tables.sessions.c
     deletion = tables.sessions.delete().where(row.pipeline == pipeline, row.session_id == session_id)
     return connection.execute(deletion.returning(row.name)).scalar_one_or_none()
 
 
 def end_sessions(connection: sa.Connection, pipeline: str, name: str | None = None) -> int:
-    """Delete all sessions of a pipeline, or of a person there; returns how many there were."""
+    """Delete all sessions of a pipeline, or of one person there, and return their number."""
     row = tables.sessions.c
     deletion = tables.sessions.delete().where(row.pipeline == pipeline)
     return connection.execute(deletion if name is None else deletion.where(row.name == name)).rowcount

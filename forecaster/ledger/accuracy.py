@@ -1,10 +1,10 @@
-"""Forecast accuracy in hindsight: sums by week and segment that the ledger keeps, and WAPE, bias
-and coverage of them.
+"""Forecast accuracy in hindsight: stored sums by week and segment, and their WAPE, bias and
+coverage.
 
-A tally is of one model (ours, the seasonal naive, or the system that the section `legacy`
-declares), one week of target days and one part of the depot-days: all of them, those of a horizon
-(days ahead), of a city, of a weekday, of a depot, of a tier (who forecast). Sums are kept and not
-rates, so that weeks can be put together.
+A tally belongs to one model (ours, the seasonal naive, or the system declared in the section
+`legacy`), one week of target days and one segment of the depot-days: all, or those of a horizon
+(days ahead), a city, a weekday, a depot or a tier (who forecast). The ledger stores sums instead of
+rates, so that weeks can be added up.
 """
 
 from __future__ import annotations
@@ -20,22 +20,21 @@ from forecaster.ledger import tables
 FORECAST, NAIVE, LEGACY = "forecast", "seasonal naive", "legacy"
 MODELS = (FORECAST, NAIVE, LEGACY)
 ALL, HORIZON, CITY, WEEKDAY, DEPOT, TIER = "all", "horizon", "city", "weekday", "depot", "tier"
-WEEKS = 26  # that are kept
+WEEKS = 26  # kept weeks
 
 
 @dataclass(frozen=True)
 class Tally:
-    """Sums over `days` depot-days whose count is known; what came and what was forecast are in
-    orders."""
+    """Sums over `days` depot-days with known actuals; actuals and forecasts are in orders."""
 
     week: date  # its Monday
     model: str
     part: str
     label: str
     days: int
-    actual: float  # orders that came
-    error: float  # forecast minus actual: above zero = too much was forecast
-    absolute: float  # of each depot-day's error
+    actual: float  # orders
+    error: float  # forecast minus actual; positive means over-forecast
+    absolute: float  # sum of the depot-days' absolute errors
     covered: int | None  # depot-days inside the 80 % range; None = this model gives no range
 
     @property
@@ -52,7 +51,7 @@ class Tally:
 
 
 def combined(tallies: Sequence[Tally]) -> Tally | None:
-    """Several as one, named as the first; None of nothing."""
+    """Sum of several tallies, labeled as the first; None if there are none."""
     if not tallies:
         return None
     first = tallies[0]
@@ -70,12 +69,12 @@ def combined(tallies: Sequence[Tally]) -> Tally | None:
 
 
 def monday(day: date) -> date:
-    """The first day of its week."""
+    """Monday of a day's week."""
     return day - timedelta(days=day.weekday())
 
 
 def newest_week(connection: sa.Connection, pipeline: str) -> date | None:
-    """The last week that is told of."""
+    """The newest week with results."""
     table = tables.hindsight.c
     week: date | None = connection.execute(
         sa.select(sa.func.max(table.week, type_=sa.Date)).where(table.pipeline == pipeline)
@@ -91,8 +90,11 @@ def has_model(connection: sa.Connection, pipeline: str, model: str) -> bool:
 
 
 def replace_weeks(connection: sa.Connection, pipeline: str, weeks: Iterable[date], tallies: Sequence[Tally]) -> None:
-    """Write these weeks anew. Depots are told of the newest time only, and weeks long past are
-    forgotten."""
+    """Replace the tallies of these weeks.
+
+    Tallies of single depots are kept for the newest weeks only: all earlier ones are deleted, and
+    so are weeks older than `WEEKS`.
+    """
     table, days = tables.hindsight, sorted(weeks)
     if not days:
         return
@@ -103,7 +105,7 @@ def replace_weeks(connection: sa.Connection, pipeline: str, weeks: Iterable[date
 
 
 def all_tallies(connection: sa.Connection, pipeline: str) -> tuple[Tally, ...]:
-    """Everything that is told of a pipeline, the oldest week first."""
+    """All tallies of a pipeline, oldest week first."""
     table = tables.hindsight
     columns = [column for column in table.c if column.name != "pipeline"]
     query = sa.select(*columns).where(table.c.pipeline == pipeline)

@@ -1,7 +1,7 @@
-"""Database connection of the ledger: writers migrate it to the newest revision, readers are
+"""Database connections of the ledger: writers migrate it to the newest revision, readers are
 read-only.
 
-SQLite runs in WAL mode, where readers and the one writer do not wait for each other. A writer's
+SQLite runs in WAL mode, in which readers and the one writer do not wait for each other. A writer's
 transaction takes the write lock at its first statement, so that what it read cannot change before
 it writes.
 """
@@ -34,13 +34,15 @@ from forecaster.ledger.tables import metadata
 if TYPE_CHECKING:
     from alembic.config import Config
 
-# for another writer's lock, at least: planners who save at once come one after the other
+# minimum number of seconds to wait for another writer's lock: simultaneous saves of planners run
+# one after the other
 WAIT_SECONDS = 20
-# seconds that a writer waits for SQLite's lock, or for a PostgreSQL that takes nobody just now
+# seconds that a writer waits for SQLite's lock, or for a PostgreSQL that accepts no connections for
+# now
 PATIENCE = 60.0
-ATTENDED = 2.0  # the same where somebody waits for the answer
-# What it says, or the system for it, while it is restarted, and while its connections are all
-# taken.
+ATTENDED = 2.0  # the same while a person waits for the answer
+# Messages of PostgreSQL, or of the operating system, while the server restarts or all its
+# connections are in use.
 PASSING = (
     "Connection refused",
     "server closed the connection",
@@ -49,9 +51,10 @@ PASSING = (
     "remaining connection slots",
     "too many connections",
 )
-LEAST_ROOM = 65_536  # bytes without which SQLite cannot so much as open its shared memory
-# Of a PostgreSQL that accepts and says nothing, or whose machine is gone: seconds to connect, then
-# milliseconds of silence, of one statement and of another's lock, after which a transaction fails.
+LEAST_ROOM = 65_536  # bytes; with less, SQLite cannot even open its shared memory
+# Limits for a PostgreSQL that accepts a connection but does not answer, or whose machine is gone:
+# seconds to connect, then milliseconds of silence, per statement and per wait for a lock, after
+# which a transaction fails.
 ANSWER_LIMITS = {"connect_timeout": 10, "tcp_user_timeout": 30_000, "keepalives_idle": 10, "keepalives_interval": 5}
 STATEMENT_LIMITS = (
     f"-c statement_timeout=60000 -c lock_timeout={WAIT_SECONDS * 1000} -c idle_in_transaction_session_timeout=120000"
@@ -59,12 +62,12 @@ STATEMENT_LIMITS = (
 
 
 def writer(url: str, *, patience: float = PATIENCE) -> sa.Engine:
-    """An engine on the ledger at its newest revision; folder and tables are made if need be.
+    """Return an engine on the ledger at its newest revision; create its folder and tables if
+    needed.
 
-    `patience` is for how many seconds a PostgreSQL that takes nobody just now is tried again, now
-    and at each later transaction; beyond `ATTENDED`, also for how many SQLite waits for another
-    writer. Raises LedgerError when the place cannot be written or the ledger is of an unknown
-    revision.
+    `patience` is the number of seconds for which an unavailable PostgreSQL is retried, now and at
+    each later transaction; beyond `ATTENDED`, also for which SQLite waits for another writer.
+    Raises LedgerError if the place is not writable or the ledger's revision is unknown.
     """
     with translated_errors(url):
         path = sqlite_file(url)
@@ -75,7 +78,7 @@ def writer(url: str, *, patience: float = PATIENCE) -> sa.Engine:
                 raise LedgerError(f"the ledger's folder {path.parent} cannot be made: {error.strerror}") from error
         engine = _engine(url, path, read_only=False, patience=patience)
         with _disposed_on_error(engine), engine.begin() as connection:
-            # two starting writers migrate one after the other
+            # writers that start together migrate one after the other
             if connection.dialect.name == "postgresql":
                 connection.exec_driver_sql("select pg_advisory_xact_lock(7261130)")
             if (revision := _revision(connection)) is None and not sa.inspect(connection).get_table_names():
@@ -88,11 +91,11 @@ def writer(url: str, *, patience: float = PATIENCE) -> sa.Engine:
 
 
 def reader(url: str, *, patience: float = 0.0) -> sa.Engine:
-    """An engine that cannot write; a ledger of an older revision is first brought to today's.
-    `patience` as `writer`.
+    """Return a read-only engine; a ledger of an older revision is migrated first. `patience` as in
+    `writer`.
 
-    Raises NoLedger where there is none yet, LedgerError for one of an unknown revision, or that
-    cannot be written.
+    Raises NoLedger if there is none yet, LedgerError if its revision is unknown or it is not
+    writable.
     """
     with translated_errors(url):
         path = sqlite_file(url)
@@ -113,8 +116,8 @@ def reader(url: str, *, patience: float = 0.0) -> sa.Engine:
 
 
 def _is_older(revision: str | None) -> bool:
-    """Return true if a migration leads from this revision to today's; revisions are numbered from
-    0001."""
+    """Return true if migrations lead from this revision to the current one; revisions are numbered
+    from 0001."""
     return revision is not None and "0001" <= revision < REVISION
 
 
@@ -127,15 +130,15 @@ def _create(connection: sa.Connection) -> None:
 
 
 def _upgrade(connection: sa.Connection) -> None:
-    # whose import takes longer than all that is done with a ledger of the newest revision
+    # importing alembic takes longer than all work on a ledger of the newest revision
     from alembic import command
 
     command.upgrade(config(connection), "head")
 
 
 def stamp(url: str) -> object | None:
-    """Value that changes with an SQLite ledger's files; None for a database that cannot be told
-    this cheaply."""
+    """Return a value that changes with the files of an SQLite ledger; None for other databases,
+    where no such check is cheap."""
     with translated_errors(url):
         path = sqlite_file(url)
     if path is None:
@@ -152,10 +155,10 @@ def stamp(url: str) -> object | None:
 
 
 def config(connection: sa.Connection) -> Config:
-    """Alembic's configuration for this connection."""
+    """Alembic's configuration for a connection."""
     from alembic.config import Config
 
-    # its own default is what standard output was when alembic was imported
+    # alembic's default is standard output at the time of its import
     settings = Config(stdout=sys.stdout)
     settings.set_main_option("script_location", str(Path(__file__).with_name("migrations")).replace("%", "%%"))
     settings.attributes["connection"] = connection
@@ -164,8 +167,7 @@ def config(connection: sa.Connection) -> Config:
 
 @contextmanager
 def translated_errors(url: str) -> Iterator[None]:
-    """A database's error stops here and goes on as a LedgerError; passwords in the URL are not
-    shown."""
+    """Translate database errors into LedgerError, without passwords of the URL."""
     try:
         yield
     except (ArgumentError, NoSuchModuleError) as error:
@@ -174,7 +176,7 @@ def translated_errors(url: str) -> Iterator[None]:
         raise LedgerError(
             f"the ledger at {_without_password(url)} needs the package {error.name}; install it"
         ) from error
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:  # what a driver or JSON makes of damaged text
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:  # raised by a driver or JSON on damaged text
         raise UnusableLedger(f"the ledger at {_without_password(url)} is damaged: {error}") from error
     except SQLAlchemyError as error:
         raise _translated(error, url) from error
@@ -202,7 +204,7 @@ def _translated(error: SQLAlchemyError, url: str) -> LedgerError:
 
 
 def _is_damage(error: SQLAlchemyError) -> bool:
-    """True if SQLite reports that the file is no database, or a damaged one."""
+    """Return true if SQLite reports that the file is not a database, or is damaged."""
     code = getattr(error.orig if isinstance(error, DBAPIError) else None, "sqlite_errorcode", 0)
     damage = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
     return code & 0xFF in damage or code == sqlite3.SQLITE_IOERR_SHORT_READ
@@ -218,8 +220,7 @@ def _disposed_on_error(engine: sa.Engine) -> Iterator[None]:
 
 
 def _full_disk(url: str) -> str | None:
-    """A sentence where the ledger's disk has no room left, which SQLite calls an I/O error among
-    other things."""
+    """Return a sentence if the ledger's disk is full, which SQLite may report as an I/O error."""
     path = sqlite_file(url)
     folder = next((place for place in (path, *path.parents) if place.exists()), None) if path else None
     if folder is None or (free := shutil.disk_usage(folder).free) >= LEAST_ROOM:
@@ -229,7 +230,7 @@ def _full_disk(url: str) -> str | None:
 
 
 def sqlite_file(url: str) -> Path | None:
-    """The file of an SQLite URL; None for other databases."""
+    """File of an SQLite URL; None for other databases."""
     parsed = sa.make_url(url)
     if parsed.get_backend_name() != "sqlite":
         return None
@@ -240,22 +241,22 @@ def sqlite_file(url: str) -> Path | None:
 
 def _engine(url: str, path: Path | None, *, read_only: bool, patience: float) -> sa.Engine:
     if path is None:
-        # A writer's connection lives for one transaction, too: hundreds of nights that train need
-        # none meanwhile.
+        # Writers' connections, too, live for one transaction only: hundreds of runs that train need
+        # none in the meantime.
         pool: dict[str, Any] = {"pool_pre_ping": True} if read_only else {"poolclass": NullPool}
         engine = sa.create_engine(url, json_serializer=json_text, connect_args=_limits(url), **pool)
         sa.event.listen(engine, "do_connect", partial(_connect_patiently, patience))
     else:
         mode = "ro" if read_only else "rwc"
         address = f"file:{quote(str(path))}?mode={mode}"
-        # A planner's wish for many depots takes longer than anybody likes to wait, and may not cost
-        # a night.
+        # An override of many depots may take longer than anyone likes to wait; it must not make a
+        # run fail.
         wait = WAIT_SECONDS if patience <= ATTENDED else patience
         connect = partial(sqlite3.connect, address, uri=True, check_same_thread=False, timeout=wait)
         if read_only:
             connect = partial(_connected_reader, path, url, connect)
-        # A connection lives for one transaction: a page goes on when the file is replaced from a
-        # backup.
+        # A connection lives for one transaction: the page keeps working after the file is replaced
+        # by a backup.
         engine = sa.create_engine(url, json_serializer=json_text, poolclass=NullPool, creator=connect)
         sa.event.listen(engine, "connect", partial(_pragmas, read_only, wait))
     sa.event.listen(engine, "begin", partial(_begin, read_only))
@@ -263,8 +264,10 @@ def _engine(url: str, path: Path | None, *, read_only: bool, patience: float) ->
 
 
 def _connected_reader(path: Path, url: str, connect: Callable[[], sqlite3.Connection]) -> sqlite3.Connection:
-    """A reader's connection. SQLite's readers write next to the file: on a full disk, a copy
-    elsewhere is read."""
+    """Connect as a reader.
+
+    SQLite's readers, too, write next to the file; on a full disk, read a copy elsewhere.
+    """
     connection = connect()
     try:
         connection.execute("select 1 from sqlite_master").fetchone()
@@ -281,11 +284,11 @@ def _connected_reader(path: Path, url: str, connect: Callable[[], sqlite3.Connec
                 shutil.copyfile(f"{path}{suffix}", f"{copy}{suffix}")
         connection = sqlite3.connect(copy, check_same_thread=False)
         connection.execute("select 1 from sqlite_master").fetchone()
-    return connection  # which has its files open, gone or not
+    return connection  # it keeps its files open after their deletion
 
 
 def _connect_patiently(patience: float, dialect: Any, _: Any, arguments: Any, parameters: Any) -> Any:
-    """A connection to a database that may be on its way up, or have no place left for a moment."""
+    """Connect to a database that may be starting, or have no free connection for a moment."""
     deadline, pause = time.monotonic() + patience, 0.1
     while True:
         try:
@@ -296,13 +299,13 @@ def _connect_patiently(patience: float, dialect: Any, _: Any, arguments: Any, pa
             if time.monotonic() + pause >= deadline:
                 cause = str(error).strip().partition("\n")[0]
                 raise type(error)(f"{cause}; tried for {patience:g} s" if patience else cause) from error
-        # whoever waits next to us comes at another moment
+        # jitter: other waiting clients retry at another moment
         time.sleep(pause * random.uniform(0.5, 1))
         pause = min(2 * pause, 2.0)
 
 
 def _limits(url: str) -> dict[str, Any]:
-    """Time limits of PostgreSQL, where the ledger's URL does not say otherwise."""
+    """Time limits for PostgreSQL, except those set in the ledger's URL."""
     parsed = sa.make_url(url)
     if parsed.get_backend_name() != "postgresql":
         return {}
@@ -311,7 +314,7 @@ def _limits(url: str) -> dict[str, Any]:
 
 
 def _pragmas(read_only: bool, wait: float, connection: sqlite3.Connection, _: Any) -> None:
-    connection.isolation_level = None  # we say when a transaction begins
+    connection.isolation_level = None  # the code begins transactions itself
     for pragma in (f"busy_timeout={wait * 1000:.0f}", "foreign_keys=on"):
         connection.execute("pragma " + pragma)
     if not read_only:
@@ -320,8 +323,11 @@ def _pragmas(read_only: bool, wait: float, connection: sqlite3.Connection, _: An
 
 
 def _log_ahead(connection: sqlite3.Connection) -> None:
-    """Switch to a write-ahead log. Where another is just making the file, SQLite says at once that
-    it is locked, whatever its busy timeout: https://sqlite.org/c3ref/busy_handler.html"""
+    """Switch to a write-ahead log.
+
+    While another process creates the file, SQLite reports at once that it is locked, whatever its
+    busy timeout: https://sqlite.org/c3ref/busy_handler.html
+    """
     deadline = time.monotonic() + WAIT_SECONDS
     while True:
         try:

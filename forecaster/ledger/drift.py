@@ -1,9 +1,7 @@
-"""Drift as the ledger keeps it: of each day how what came lies under what was forecast, and what
-drifts in the end.
+"""Drift in the ledger: how each day's actuals lie within their forecasts, and the current drifts.
 
-Scores are `forecaster.evaluation.pit`'s of the newest forecast before the day. A day that was
-looked at and of which nothing can be scored has a row without depots, so that the archive is not
-asked for it again.
+Scores are those of `forecaster.evaluation.pit`, for the newest forecast before the day. An examined
+day without any score has a row without depots, so that the archive is not searched for it again.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ LEVEL, SPREAD, UNKNOWN, CLOSED, INPUT = "level", "spread", "unknown", "closed", 
 
 @dataclass(frozen=True)
 class ScoredDay:
-    """The depots whose count of a day is known and was forecast, as aligned lists."""
+    """The forecast depots with known actuals of a day, as aligned lists."""
 
     day: date
     depots: Sequence[str]
@@ -40,28 +38,28 @@ class Drift:
     label: str  # depot, city or covariate; empty: the network
     kind: str
     direction: int
-    # from which it seems to be so; of what has no beginning the first night that told it
+    # estimated first day; without a beginning, that of the first run that reported it
     since: date
-    through: date  # the last day that was looked at
-    # level: what came over what was forecast, 1 = as before; a share; a covariate's mean
+    through: date  # last examined day
+    # of `level`, actuals over forecasts, 1 = as before; otherwise a share, or a covariate's mean
     value: float
-    usual: float | None  # the same before; of levels None
+    usual: float | None  # the same value before; None for `level`
 
     @property
     def days(self) -> int:
-        """For how many days."""
+        """Duration in days."""
         return (self.through - self.since).days + 1
 
 
 def scored_days(connection: sa.Connection, pipeline: str, since: date) -> tuple[ScoredDay, ...]:
-    """The days from `since` on that were looked at, the oldest first."""
+    """Examined days from `since` on, oldest first."""
     table = tables.drift_days
     query = sa.select(table.c.day, table.c.scores).where(table.c.pipeline == pipeline, table.c.day >= since)
     return tuple(ScoredDay(day, **scores) for day, scores in connection.execute(query.order_by(table.c.day)))
 
 
 def newest_day(connection: sa.Connection, pipeline: str) -> date | None:
-    """The last day that was looked at."""
+    """The last examined day."""
     table = tables.drift_days.c
     query = sa.select(sa.func.max(table.day, type_=sa.Date)).where(table.pipeline == pipeline)
     newest: date | None = connection.execute(query).scalar()
@@ -69,12 +67,12 @@ def newest_day(connection: sa.Connection, pipeline: str) -> date | None:
 
 
 def replace_days(connection: sa.Connection, pipeline: str, days: Sequence[ScoredDay], *, keep_from: date) -> None:
-    """Write these days anew, and forget those before `keep_from`."""
+    """Replace these days, and delete those before `keep_from`."""
     table = tables.drift_days
     old = sa.or_(table.c.day.in_([day.day for day in days]), table.c.day < keep_from)
     connection.execute(table.delete().where(table.c.pipeline == pipeline, old))
     if days:
-        # not copied value by value, as `asdict` would
+        # unlike `asdict`, does not copy each value
         lists = ("depots", "scores", "actual", "median")
         rows = [
             {"pipeline": pipeline, "day": day.day, "scores": {name: getattr(day, name) for name in lists}}
@@ -84,7 +82,7 @@ def replace_days(connection: sa.Connection, pipeline: str, days: Sequence[Scored
 
 
 def replace_drifts(connection: sa.Connection, pipeline: str, drifts: Iterable[Drift]) -> None:
-    """Store the drifts of the last night in place of all others."""
+    """Replace all stored drifts with those of the last run."""
     table = tables.drifts
     connection.execute(table.delete().where(table.c.pipeline == pipeline))
     if rows := [{"pipeline": pipeline, **asdict(drift)} for drift in drifts]:
@@ -94,8 +92,7 @@ def replace_drifts(connection: sa.Connection, pipeline: str, drifts: Iterable[Dr
 def drifts(
     connection: sa.Connection, pipeline: str, part: str | None = None, label: str | None = None
 ) -> tuple[Drift, ...]:
-    """Drifts, of one part or one label where these are named; those farthest from their past come
-    first."""
+    """Drifts, optionally of one part or label; the largest deviations come first."""
     table = tables.drifts
     query = sa.select(*(column for column in table.c if column.name != "pipeline")).where(table.c.pipeline == pipeline)
     if part is not None:

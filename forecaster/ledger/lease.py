@@ -1,10 +1,10 @@
-"""Lease (mutex with expiry) on a pipeline: one run at a time works on it, and a dead one keeps
-nobody out for long.
+"""Lease (mutex with expiry) on a pipeline: one run at a time works on it, and a dead run soon
+blocks nobody.
 
-A holder renews its lease while it lives. Killed on the machine that asks, it is found at once, by
-its process; killed elsewhere, when the lease has expired. One that lives here and does not renew
-hangs, and loses its lease too; since a clock may be moved, the caller first waits for one renewal
-more (`run_start.begin`).
+A holder renews its lease while it lives. If it was killed on the machine that checks, this is
+detected at once, by its process; elsewhere, when the lease has expired. A holder that lives on this
+machine but does not renew is hung, and loses its lease too; since a clock may be changed, the
+caller first waits for one more renewal (`run_start.begin`).
 
 Each function works on a connection whose transaction the caller holds.
 """
@@ -32,7 +32,7 @@ from forecaster.ledger.columns.sentences import sentence_values
 
 LASTS = timedelta(minutes=10)  # without renewal
 WAS_KILLED = "it was killed"
-"""How the message of a run begins that another one closed."""
+"""Prefix of the message of a run that another one closed."""
 _KILLED = N_("it was killed, or its machine went down; run {run} detected it")
 _KILLED_LATER = N_("it was killed after it had published, or its machine went down; run {run} detected it")
 RENEWED = 60.0  # seconds from one renewal to the next
@@ -44,12 +44,12 @@ class Lease:
 
     pipeline: str
     run_id: str
-    holder: str  # the process, as `this_process` names it
+    holder: str  # the process, as named by `this_process`
     taken_at: datetime
     expires_at: datetime
 
     def sentence(self, zone: tzinfo = UTC) -> str:
-        """Sentence about the holder, by the clocks of a zone."""
+        """Sentence about the holder, in local time of a zone."""
         host, _, pid, _ = self.holder.split(" ")
         since = self.taken_at.astimezone(zone)
         return sentence(
@@ -63,12 +63,12 @@ class Lease:
 
 
 def this_process() -> str:
-    """Host, boot of the host, process id and the process's start: no later process has the same."""
+    """Host, boot of the host, process id and start of the process; no later process has the same."""
     return process_name(os.getpid())
 
 
 def process_name(pid: int) -> str:
-    """Host, boot of the host, process id and the process's start, of a process of this machine."""
+    """Host, boot of the host, process id and start of a process of this machine."""
     return f"{platform.node() or '-'} {_boot()} {pid} {_start_ticks(pid)}"
 
 
@@ -77,8 +77,8 @@ def process_id(holder: str) -> int:
 
 
 def is_gone(holder: str) -> bool | None:
-    """True if a process of this machine has ended; None for one of another machine, of which
-    nothing is known."""
+    """Return true if a process of this machine has ended; None for other machines, whose processes
+    are unknown."""
     host, boot, pid, start = holder.split(" ")
     if host != (platform.node() or "-"):
         return None
@@ -86,8 +86,8 @@ def is_gone(holder: str) -> bool | None:
 
 
 def read_lease(connection: sa.Connection, pipeline: str, *, to_read: bool = False) -> Lease | None:
-    """The lease as last written, whether or not its holder lives; locked, unless it is wanted
-    `to_read` alone."""
+    """Read the lease as last written, whether or not its holder lives; the row is locked unless
+    `to_read`."""
     query = sa.select(tables.lease).where(tables.lease.c.pipeline == pipeline)
     row = connection.execute(query if to_read else query.with_for_update()).mappings().one_or_none()
     return None if row is None else Lease(**row)
@@ -96,10 +96,9 @@ def read_lease(connection: sa.Connection, pipeline: str, *, to_read: bool = Fals
 def take(
     connection: sa.Connection, pipeline: str, run_id: str, now: datetime, hung: Lease | None = None
 ) -> Lease | None:
-    """Take the lease; where another run that lives has it, nothing is changed, and its lease is
-    returned.
+    """Take the lease; if another living run holds it, change nothing and return its lease.
 
-    `hung` is a lease that is known to be renewed no more: it is taken as long as it is as it was.
+    `hung` is a lease known to be no longer renewed: it is taken if it is still unchanged.
     """
     current = read_lease(connection, pipeline)
     if current is not None and current.run_id != run_id and not _has_lapsed(current, now) and current != hung:
@@ -111,22 +110,21 @@ def take(
 
 
 def lives(connection: sa.Connection, pipeline: str, run_id: str, now: datetime) -> bool:
-    """True if a run holds the lease and, as far as anyone can tell, is at work."""
+    """Return true if a run holds the lease and appears to be at work."""
     current = read_lease(connection, pipeline, to_read=True)
     return current is not None and current.run_id == run_id and not _has_lapsed(current, now)
 
 
 def seems_hung(lease: Lease, now: datetime) -> bool:
-    """True if a process of this machine lives and should have renewed its lease by now, if the
-    clock is right."""
+    """Return true if a process of this machine lives but is overdue to renew its lease, provided
+    the clock is right."""
     return lease.expires_at <= now and is_gone(lease.holder) is False
 
 
 def end_holder(lease: Lease) -> bool:
-    """End the process that holds a lease, if it is one of this machine; whether that could be done.
+    """Kill the process that holds a lease if it is on this machine; return true on success.
 
-    Its children end with it, since one that was stopped together with it would not notice that it
-    is gone.
+    Its children are killed too: one that was stopped together with it would not notice its end.
     """
     if is_gone(lease.holder) is not False:
         return False
@@ -143,14 +141,14 @@ def end_holder(lease: Lease) -> bool:
 
 
 def renew(connection: sa.Connection, run_id: str, now: datetime) -> bool:
-    """Go on holding; False when the lease is another's by now."""
+    """Extend the lease; False if another run holds it by now."""
     renewal = tables.lease.update().where(tables.lease.c.run_id == run_id)
     return connection.execute(renewal.values(expires_at=now + LASTS)).rowcount > 0
 
 
 def admit(connection: sa.Connection, pipeline: str, run_id: str) -> None:
-    """Raises LostLease where another run has the lease, or had it and closed this one: after a
-    pause so long that this one was taken for dead."""
+    """Raise LostLease if another run holds the lease, or held it and closed this run, which paused
+    so long that it seemed dead."""
     current = read_lease(connection, pipeline)
     if current is not None and current.run_id != run_id:
         raise LostLease(f"not for run {run_id} any more: {current.sentence()}")
@@ -165,10 +163,10 @@ def give_back(connection: sa.Connection, run_id: str) -> None:
 
 
 def close_dead(connection: sa.Connection, pipeline: str, now: datetime, found_by: str) -> list[str]:
-    """Give each run of a pipeline that was never ended, and no longer holds the lease, its outcome;
-    returns their ids.
+    """Set the outcome of each unfinished run of a pipeline that no longer holds the lease; return
+    their ids.
 
-    Call it while the lease is `found_by`'s.
+    Call it while `found_by` holds the lease.
     """
     runs = tables.runs.c
     query = sa.select(runs.run_id).where(runs.pipeline == pipeline, runs.finished_at.is_(None), runs.run_id != found_by)
@@ -191,11 +189,11 @@ def renewed_while_open(
     longest: float = float("inf"),
     on_loss: Callable[[], None] = lambda: None,
 ) -> Iterator[None]:
-    """Heartbeat: renew a lease from a thread while open, for `longest` seconds: a run that takes
-    longer hangs.
+    """Heartbeat: renew a lease from a thread while open, for at most `longest` seconds, after which
+    a run counts as hung.
 
-    What fails is tried again next time: the lease outlasts many renewals. `on_loss` is called, from
-    that thread, once the lease is another's.
+    A failed renewal is retried next time: the lease outlasts many renewals. `on_loss` is called,
+    from that thread, once another run holds the lease.
     """
     stop = threading.Event()
     begun = time.monotonic()
@@ -224,8 +222,8 @@ def _has_lapsed(lease: Lease, now: datetime) -> bool:
 
 
 def _descendants(parent: int) -> list[int]:
-    """The processes that a process has started, and those that they have; none where the system
-    does not say."""
+    """Child processes of a process and all their descendants; empty if the system does not report
+    them."""
     parents = {}
     for file in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -248,8 +246,8 @@ def _boot() -> str:
 
 
 def _start_ticks(pid: int) -> str:
-    """Start of a process, in ticks since the boot; empty when there is none, "-" where the system
-    does not say."""
+    """Start of a process, in ticks since boot; empty if there is none, "-" if the system does not
+    report it."""
     if not Path("/proc/self/stat").exists():
         try:
             os.kill(pid, 0)

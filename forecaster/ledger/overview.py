@@ -1,9 +1,9 @@
-"""Bulk reads of a publication for a page of all depots, and of what the publications before it
-said.
+"""Bulk reads of a publication for a page of all depots, and of the forecasts of earlier
+publications.
 
-Columns of JSON are read as text and parsed many at once: one by one, the days of 5,000 depots take
-a second and a half. Not all at once either: that takes half as much memory again, and other threads
-wait until it is done. Each function works on a connection whose transaction the caller holds.
+JSON columns are read as text and parsed in batches: parsed one by one, the days of 5,000 depots
+take a second and a half. Not all at once either: that takes half as much memory again, and blocks
+other threads. Each function works on a connection whose transaction the caller holds.
 """
 
 from __future__ import annotations
@@ -27,13 +27,12 @@ from forecaster.ledger.publication import (
 )
 from forecaster.ledger.records import Head, Run
 
-NEWEST = 8  # days up to the cutoff that a depot is given with
-AT_ONCE = 500  # rows that are read and parsed together, in about a millisecond
+NEWEST = 8  # recent days per depot, up to the cutoff
+AT_ONCE = 500  # rows read and parsed per batch, in about a millisecond
 
 
 def outline(connection: sa.Connection, publication_id: int) -> tuple[PublishedDepot, ...]:
-    """The depots of a publication in their order, with the last `NEWEST` days before it and
-    without marks."""
+    """Depots of a publication in their order, with the last `NEWEST` recent days and without marks."""
     days = _days(connection, publication_id)
     table = tables.published_depots.c
     columns = [
@@ -60,11 +59,13 @@ def outline(connection: sa.Connection, publication_id: int) -> tuple[PublishedDe
 
 
 def capped_depots(connection: sa.Connection, publication_id: int) -> tuple[PublishedDepot, ...]:
-    """The depots of a publication with a recent day whose count is a lower bound of demand, with all
-    their recent days and no day ahead."""
+    """Depots of a publication with a recent day whose count is a lower bound of demand.
+
+    They have all their recent days and no day ahead.
+    """
     table = tables.published_depots.c
     query = sa.select(table.depot_id, table.attributes, _text(table.recent))
-    # only such a day has something after whether the depot was open (`RecentDay.to_row`)
+    # only such a day has a value after its open flag (`RecentDay.to_row`)
     query = query.where(table.publication_id == publication_id, _text(table.recent).like("%true, %"))
     return tuple(
         PublishedDepot(depot_id, (), _recent(json.loads(recent)), attributes)
@@ -73,7 +74,7 @@ def capped_depots(connection: sa.Connection, publication_id: int) -> tuple[Publi
 
 
 def previous_publication_id(connection: sa.Connection, head: Head) -> int | None:
-    """The newest kept publication that ended on an earlier day; None where there is none."""
+    """The newest kept publication with an earlier cutoff; None if there is none."""
     table = tables.publications.c
     query = sa.select(table.publication_id).where(table.pipeline == head.pipeline, table.cutoff < head.cutoff)
     publication_id: int | None = connection.execute(
@@ -83,7 +84,7 @@ def previous_publication_id(connection: sa.Connection, head: Head) -> int | None
 
 
 def medians(connection: sa.Connection, publication_id: int) -> Mapping[tuple[str, date], float]:
-    """(Depot, day) → what a publication expected there, in orders."""
+    """(Depot, day) → median forecast of a publication, in orders."""
     levels = connection.execute(
         sa.select(tables.publications.c.levels).where(tables.publications.c.publication_id == publication_id)
     ).scalar()
@@ -99,8 +100,8 @@ def medians(connection: sa.Connection, publication_id: int) -> Mapping[tuple[str
 
 
 def earlier_forecasts(connection: sa.Connection, head: Head, depot_id: str) -> Mapping[date, PublishedDay]:
-    """Day up to the cutoff → what the last kept publication before it said of a depot; only of the
-    same levels."""
+    """Day up to the cutoff → forecast of a depot by the last kept publication before the day; only
+    with the same quantile levels."""
     table, about = tables.published, tables.publications.c
     query = (
         sa.select(table, about.levels)
@@ -116,7 +117,7 @@ def earlier_forecasts(connection: sa.Connection, head: Head, depot_id: str) -> M
 
 
 def _days(connection: sa.Connection, publication_id: int) -> defaultdict[str, list[PublishedDay]]:
-    """Depot → its days, each list in their order."""
+    """Depot → its days, in date order."""
     table = tables.published.c
     columns = [table.depot_id, table.target_date, table.horizon, table.open, table.drivers]
     query = sa.select(*columns, _text(table.quantiles), _text(table.roster), _text(table.override))
@@ -144,7 +145,7 @@ def _parse_many(texts: Sequence[str]) -> list[Any]:
 
 
 def _tail(text: str) -> str:
-    """The last items of a list of lists, still as text."""
+    """The last `NEWEST` items of a list of lists, as text."""
     at = len(text)
     for _ in range(NEWEST):
         at = max(text.rfind("[", 0, at), 0)
@@ -156,7 +157,7 @@ def _recent(days: Sequence[Sequence[Any]]) -> tuple[RecentDay, ...]:
 
 
 def override_changes(connection: sa.Connection, pipeline: str, since: datetime) -> tuple[tuple[str, datetime], ...]:
-    """Depot and instant of each override that was saved or withdrawn after an instant."""
+    """Depot and instant of each override saved or withdrawn after an instant."""
     saved, withdrawn = tables.overrides.c, tables.withdrawals.c
     of_withdrawals = sa.select(saved.depot_id, withdrawn.at).join(tables.withdrawals)
     return tuple(
@@ -167,7 +168,7 @@ def override_changes(connection: sa.Connection, pipeline: str, since: datetime) 
 
 
 def heads(connection: sa.Connection, pipelines: Collection[str]) -> dict[str, Head]:
-    """Shown publication of each of these pipelines; nothing of one that has not published."""
+    """Shown publication of each pipeline; pipelines that have not published are omitted."""
     slot = tables.slot.c
     query = (
         sa.select(tables.publications, slot.previous_id, slot.flipped_at)
@@ -179,7 +180,7 @@ def heads(connection: sa.Connection, pipelines: Collection[str]) -> dict[str, He
 
 
 def last_nights(connection: sa.Connection, pipelines: Collection[str]) -> dict[str, Run]:
-    """Of each of these pipelines the newest night that came to an end and was to publish."""
+    """Newest finished run of each pipeline that was meant to publish."""
     runs = tables.runs.c
     ended = runs.finished_at.is_not(None) & runs.kind.not_in(("maintain", "backfill")) & (runs.outcome != "busy")
     newest = (

@@ -1,4 +1,4 @@
-"""Rows of the plans of the week: written with their publication, read for a depot or all of them.
+"""Rows of the plans of the week: written with their publication, read for one depot or all.
 
 Each function works on a connection whose transaction the caller holds.
 """
@@ -16,14 +16,14 @@ from forecaster.ledger.week_plan import WeekPlan
 
 
 def write(connection: sa.Connection, publication_id: int, plans: Iterable[WeekPlan]) -> None:
-    """Add the plans of a publication that has none of these depots yet."""
+    """Insert plans of a publication that has no plans of these depots yet."""
     rows = [{"publication_id": publication_id, "depot_id": plan.depot_id, "plan": plan.to_json()} for plan in plans]
     if rows:
         connection.execute(tables.published_plans.insert(), rows)
 
 
 def update(connection: sa.Connection, publication_id: int, plans: Iterable[WeekPlan]) -> None:
-    """Put these plans in the place of those that their depots have."""
+    """Replace the plans of these depots."""
     row = tables.published_plans.c
     for plan in plans:
         here = (row.publication_id == publication_id, row.depot_id == plan.depot_id)
@@ -31,21 +31,24 @@ def update(connection: sa.Connection, publication_id: int, plans: Iterable[WeekP
 
 
 def read(connection: sa.Connection, publication_id: int, depot_id: str | None = None) -> tuple[WeekPlan, ...]:
-    """The plans of a publication by depot, or that of the depot that is named."""
+    """Plans of a publication by depot, or that of one depot."""
     row = tables.published_plans.c
     query = sa.select(row.plan).where(row.publication_id == publication_id)
     if depot_id is not None:
         query = query.where(row.depot_id == depot_id)
     with named_damage(f"publication {publication_id}"):
         plans = (WeekPlan.from_json(content) for content in connection.execute(query).scalars())
-        # by code point, as Python sorts: databases have orders of their own
+        # by code point, as Python sorts: databases have collations of their own
         return tuple(sorted(plans, key=lambda plan: plan.depot_id))
 
 
 def forget_names(connection: sa.Connection, pipeline: str, before: datetime, seal: Seal | None = None) -> int:
-    """Put numbers in the place of the names in plans that were made as of before an instant, and
-    delete what was set and answered until then, and links of people that expired; returns how many
-    plans had any. `seal` vouches for the changed rows."""
+    """Replace names with numbers in plans made as of before an instant; return the number of
+    changed plans.
+
+    Also delete shifts set by hand and answers of earlier days, and expired links of people. `seal`
+    signs the changed rows.
+    """
     publication, days, links = tables.publications.c, tables.person_days, tables.links
     old = sa.select(publication.publication_id).where(publication.pipeline == pipeline, publication.as_of < before)
     count = 0
@@ -64,8 +67,11 @@ def forget_names(connection: sa.Connection, pipeline: str, before: datetime, sea
 def forget_person(
     connection: sa.Connection, pipeline: str, depot_id: str, person: str, seal: Seal | None = None
 ) -> int:
-    """Put a number in the place of a person's name in every plan of a depot; returns how many plans
-    had it. Readers of the publications know that something else is shown; `seal` vouches for it."""
+    """Replace a person's name with a number in all plans of a depot; return the number of changed
+    plans.
+
+    The publications are marked as revised, so that readers notice the change; `seal` signs it.
+    """
     publications, count = tables.publications, 0
     numbers = sa.select(publications.c.publication_id).where(publications.c.pipeline == pipeline)
     for publication_id in connection.execute(numbers).scalars().all():

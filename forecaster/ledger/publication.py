@@ -1,7 +1,7 @@
-"""Publication: the forecasts that one night publishes.
+"""Publication: the forecasts that one run publishes.
 
-A `Publication` is the page's whole world: one forecast of every depot, with the days before it and the names of the
-days to know.
+A `Publication` holds everything that the page shows: a forecast of every depot, the days before it
+and the names of notable days.
 """
 
 from __future__ import annotations
@@ -17,45 +17,46 @@ from forecaster.ledger.week_plan import WeekPlan
 
 Tier = Literal["fresh", "champion", "prior", "fallback"]
 TIERS: tuple[Tier, ...] = get_args(Tier)
-WITHOUT_OWN_MODEL: frozenset[Tier] = frozenset({"prior", "fallback"})  # of what no model of the fleet's own forecast
+WITHOUT_OWN_MODEL: frozenset[Tier] = frozenset({"prior", "fallback"})  # forecast without a model trained on the fleet
 PAGE_LEVELS = (0.1, 0.5, 0.9)  # the page shows the median and the 80 % band
 
 
 @dataclass(frozen=True)
 class Shortage:
-    """Why a depot has fewer drivers than it wants: no van is left where it could have one from."""
+    """Reason why a depot has fewer drivers than it wants: no van is left within its reach."""
 
-    place: str  # the city; empty: vans have no home
-    share: float | None  # the vans there are, of those that are wanted; None = withheld from readers of some cities
-    network: bool  # in the whole network; False: in the city
+    place: str  # the city; empty: vans have no home depot
+    share: float | None  # available / wanted vans; None: withheld from readers of some cities
+    network: bool  # the whole network lacks vans; False: the city
 
 
 @dataclass(frozen=True)
 class LeftCrew:
-    """Why a day that was planned anew keeps the crew that it was published with."""
+    """Reason why a replanned day keeps its published crew."""
 
-    drivers: int  # of the new plan
-    saving: float  # expected of changing to it; below 0 where it gives a van to others
-    change_cost: float  # declared, and premiums of a published schedule
-    hour: int | None = None  # from which on a depot has one change a day, where that is why
-    shifts: tuple[tuple[str, int], ...] = ()  # name and crew of each shift of the new plan; empty: none are declared
+    drivers: int  # crew of the new plan
+    saving: float  # expected saving of the change; negative if it gives a van to other depots
+    change_cost: float  # declared cost, and premiums of a published schedule
+    hour: int | None = None  # hour from which a depot may change once a day, if that is the reason
+    # name and crew of each shift of the new plan; empty: no shifts are declared
+    shifts: tuple[tuple[str, int], ...] = ()
     by_hand: bool = False  # a planner set the crew
 
     def __post_init__(self) -> None:
-        _keep(self, shifts=tuple(map(tuple, self.shifts)))  # JSON gives lists
+        _keep(self, shifts=tuple(map(tuple, self.shifts)))  # JSON returns lists
 
 
 @dataclass(frozen=True)
 class LearnedShares:
-    """The shares of shifts on a depot's day, where they are learned from times of day, and from how much."""
+    """Shares of shifts on a depot's day, learned from times of day, and the size of their sample."""
 
-    shares: tuple[tuple[str, float], ...]  # name and share of each shift, which sum to 1 but for rounding
-    source: Literal["depot", "network", "hours"]  # whose days taught them; hours: none did, shifts share as hours do
-    days: int  # of the depot, by which they are learned
-    weekdays: int  # of these, on the weekday of this day
+    shares: tuple[tuple[str, float], ...]  # name and share of each shift; they sum to 1 except for rounding
+    source: Literal["depot", "network", "hours"]  # origin of the days; hours: no days, shares follow the shifts' hours
+    days: int  # days of the depot in the sample
+    weekdays: int  # of these, those on the same weekday
 
     def __post_init__(self) -> None:
-        _keep(self, shares=tuple(map(tuple, self.shares)))  # JSON gives lists
+        _keep(self, shares=tuple(map(tuple, self.shares)))  # JSON returns lists
 
 
 @dataclass(frozen=True)
@@ -63,23 +64,23 @@ class PublishedRoster:
     """A day's crew and its expected cost; money is in the unit of the declared costs."""
 
     vans: int | None  # None = the pipeline counts no vans
-    chance_short: float  # that the day needs more drivers
+    chance_short: float  # probability that the day needs more drivers
     cost: float  # expected, of missing and idle drivers
-    one_more: float | None  # expected cost with one driver more; None = the limits forbid it
+    one_more: float | None  # expected cost with one driver more; None: forbidden by the limits
     one_fewer: float | None
-    borrowed: tuple[tuple[str, int], ...] = ()  # vans of other depots of the city that stand here: whose, how many
-    lent: tuple[tuple[str, int], ...] = ()  # own vans that stand elsewhere: where, how many
-    wanted: int | None = None  # drivers, were there vans for all; None = published before that was told
-    shortage: Shortage | None = None  # None = there are vans for all that are wanted
-    left: LeftCrew | None = None  # None = the crew is the plan's
-    changed_at: datetime | None = None  # when the crew last became another after it was published
-    shifts: tuple[tuple[str, int], ...] = ()  # name and crew of each shift, which sum to the day's; empty: none
-    shares: LearnedShares | None = None  # of these shifts; None = they are declared
-    missing: tuple[tuple[str, int], ...] = ()  # name of each shift, and drivers for whom its week's plan has nobody
+    borrowed: tuple[tuple[str, int], ...] = ()  # vans of other depots of the city placed here: depot, number
+    lent: tuple[tuple[str, int], ...] = ()  # own vans placed elsewhere: depot, number
+    wanted: int | None = None  # drivers if there were vans for all; None: published before this field existed
+    shortage: Shortage | None = None  # None: there are vans for all wanted drivers
+    left: LeftCrew | None = None  # None: the crew is the plan's
+    changed_at: datetime | None = None  # last change of the crew after its publication
+    shifts: tuple[tuple[str, int], ...] = ()  # name and crew of each shift, summing to the day's; empty: no shifts
+    shares: LearnedShares | None = None  # None: the shares are declared
+    missing: tuple[tuple[str, int], ...] = ()  # name of each shift, and drivers for whom the week's plan has nobody
     by_hand: bool = False  # a planner set the crew
 
     def __post_init__(self) -> None:
-        # JSON gives lists.
+        # JSON returns lists
         for name in ("borrowed", "lent", "shifts", "missing"):
             _keep(self, **{name: tuple(map(tuple, getattr(self, name)))})
 
@@ -96,11 +97,11 @@ class PublishedRoster:
 
     @property
     def missing_drivers(self) -> int:
-        """Drivers of the crew who do not come: the day's drivers are those who do."""
+        """Drivers of the crew who are not planned; the day's drivers are those who are."""
         return sum(count for _, count in self.missing)
 
     def to_json(self) -> dict[str, Any]:
-        # Not by `asdict`, which looks into every field of each day of each depot.
+        # Not `asdict`, which descends into every field of each day of each depot.
         inner = ((name, getattr(self, name)) for name in ("shortage", "left", "shares"))
         values = {name: None if value is None else dict(vars(value)) for name, value in inner}
         return vars(self) | values | {"changed_at": None if self.changed_at is None else self.changed_at.isoformat()}
@@ -108,16 +109,16 @@ class PublishedRoster:
 
 @dataclass(frozen=True)
 class PublishedOverride:
-    """A planner's number in the place of the model's, which stays next to it."""
+    """A planner's number that replaces the model's, which is kept next to it."""
 
     id: int
     orders: int
-    quantiles: tuple[float, ...]  # the model's, aligned with the publication's levels
+    quantiles: tuple[float, ...]  # the model's, aligned with the publication's quantile levels
     reason: str
     note: str
     by: str
     at: datetime
-    until: date  # the last day as of which a publication takes it up
+    until: date  # last day as of which a publication applies it
 
     def __post_init__(self) -> None:
         _keep(self, quantiles=tuple(map(float, self.quantiles)))
@@ -133,12 +134,12 @@ class PublishedOverride:
 
 @dataclass(frozen=True)
 class PublishedChange:
-    """Change of the median of a day since an earlier publication, in whole orders; the parts add up
+    """Change of a day's median since an earlier publication, in whole orders; the parts add up
     exactly."""
 
-    since: date  # the local day as of which the earlier one was made
+    since: date  # local day as of which the earlier publication was made
     before: int
-    parts: tuple[tuple[str, int], ...]  # in the order in which inputs were swapped: what, by how much
+    parts: tuple[tuple[str, int], ...]  # name of each input and its effect, in the order in which inputs were swapped
 
     def __post_init__(self) -> None:
         _keep(self, parts=tuple((name, int(orders)) for name, orders in self.parts))
@@ -162,24 +163,24 @@ class PublishedDay:
     target_date: date
     horizon: int  # days after the cutoff, from 1
     open: bool
-    quantiles: tuple[float, ...]  # aligned with the publication's levels; all 0 on a closed day
-    drivers: int | None = None  # whom to roster; None = the pipeline plans no staff
-    roster: PublishedRoster | None = None  # what is said of that crew, on open days
-    override: PublishedOverride | None = None  # whose number this is; None = the model's
-    change: PublishedChange | None = None  # None = the day before published nothing of this day
+    quantiles: tuple[float, ...]  # aligned with the publication's quantile levels; all 0 on a closed day
+    drivers: int | None = None  # drivers to roster; None: the pipeline plans no staff
+    roster: PublishedRoster | None = None  # details of that crew, on open days
+    override: PublishedOverride | None = None  # None: the number is the model's
+    change: PublishedChange | None = None  # None: the previous day published no forecast of this day
 
     def __post_init__(self) -> None:
-        # NumPy scalars are welcome here and plain numbers afterwards: they end as JSON.
+        # accepts NumPy scalars; stores plain numbers, which become JSON
         _keep(self, horizon=int(self.horizon), open=bool(self.open), quantiles=tuple(map(float, self.quantiles)))
         _keep(self, drivers=None if self.drivers is None else int(self.drivers))
 
 
 @dataclass(frozen=True)
 class RecentDay:
-    """Actual of a day up to the cutoff, in orders; `demand` None = not known (NaN becomes None).
+    """Actual of a day up to the cutoff, in orders; `demand` None: unknown (NaN becomes None).
 
-    `served` is the count of a day on which it was a lower bound; `demand` then is an estimate. None:
-    both are the same.
+    `served` is the count of a day on which it was only a lower bound; `demand` is an estimate then.
+    None: both are equal.
     """
 
     date: date
@@ -193,11 +194,11 @@ class RecentDay:
 
     @property
     def came(self) -> float | None:
-        """The count; None = not known."""
+        """The count; None: unknown."""
         return self.demand if self.served is None else self.served
 
     def to_row(self) -> list[Any]:
-        """The day as a publication's row has it."""
+        """Return the day as stored in a publication's row."""
         day: list[Any] = [self.date.isoformat(), self.demand, self.open]
         return day if self.served is None else [*day, self.served]
 
@@ -208,7 +209,7 @@ class RecentDay:
 
 @dataclass(frozen=True)
 class PublishedMark:
-    """A day worth naming: a holiday, an event, a closure."""
+    """A notable day: a holiday, an event, a closure."""
 
     date: date
     kind: str
@@ -217,21 +218,22 @@ class PublishedMark:
 
 @dataclass(frozen=True)
 class PublishedDepot:
-    """One depot of a publication: what is to come, and what the page needs around it."""
+    """One depot of a publication: its forecasts, and what the page shows around them."""
 
     depot_id: str
     days: tuple[PublishedDay, ...]  # cutoff + 1 … cutoff + horizon
     recent: tuple[RecentDay, ...] = ()  # oldest first, up to the cutoff
     attributes: Mapping[str, str] = field(default_factory=dict)
     marks: tuple[PublishedMark, ...] = ()
-    timezone: str | None = None  # whose calendar days are its own; None = the publication's
-    tier: Tier | None = None  # None = the publication's
-    bundle_digest: str | None = None  # of the canary that this depot sees; None = the publication's
-    # quantiles of the sum of each whole week from the first day on, aligned with the publication's levels
+    timezone: str | None = None  # zone of its calendar days; None: the publication's
+    tier: Tier | None = None  # None: the publication's
+    bundle_digest: str | None = None  # digest of the canary that this depot sees; None: the publication's
+    # quantiles of the sum of each whole week from the first day on, aligned with the publication's
+    # quantile levels
     weeks: tuple[tuple[float, ...], ...] = ()
 
     def may_open(self, day: date) -> bool:
-        """Is the day closed for its weekday alone, so that a planner may open it?"""
+        """Return true if the day is closed only for its weekday, so that a planner may open it."""
         return any(mark.date == day and mark.kind == CLOSED_WEEKDAY for mark in self.marks)
 
     def __post_init__(self) -> None:
@@ -243,10 +245,11 @@ class PublishedDepot:
 class PublishedTotal:
     """Total of a group of depots, or of the network, on one day or over a week, in orders."""
 
-    name: str  # the value of `level` that the depots of the group have; empty = the network
-    target_date: date  # the first of `days`
-    quantiles: tuple[float, ...]  # aligned with the publication's levels; of the sum, which no sum of quantiles is
-    level: str = "city"  # the column of the depots source that groups them
+    name: str  # value of `level` shared by the depots of the group; empty: the network
+    target_date: date  # first of `days`
+    # quantiles of the sum, aligned with the publication's quantile levels; not sums of quantiles
+    quantiles: tuple[float, ...]
+    level: str = "city"  # column of the depots source that forms the groups
     days: int = 1
 
     def __post_init__(self) -> None:
@@ -254,13 +257,14 @@ class PublishedTotal:
 
     @property
     def place(self) -> tuple[bool, str, str, int, date]:
-        """Place among the totals of a publication: the network first; by level, name, and length."""
+        """Sort key of a publication's totals: the network first; then by level, name, length and
+        date."""
         return (bool(self.name), self.level, self.name, self.days, self.target_date)
 
 
 @dataclass(frozen=True)
 class Publication:
-    """The forecasts of one night for every depot, ready to be shown. Instants carry a zone."""
+    """The forecasts of one run for every depot, ready to be shown. Instants have a zone."""
 
     pipeline: str
     run_id: str
@@ -269,16 +273,16 @@ class Publication:
     cutoff: date
     horizon: int
     tier: Tier
-    model: str  # for people, as in "harbor-fleet v3" or "seasonal naive"
-    timezone: str  # the zone whose calendar days are forecast
+    model: str  # for people, e.g. "harbor-fleet v3" or "seasonal naive"
+    timezone: str  # zone whose calendar days are forecast
     levels: tuple[float, ...]
     depots: tuple[PublishedDepot, ...]
     bundle_digest: str | None = None
     title: str | None = None
-    note: str | None = None  # a sentence for the page, as in why tonight's model was not admitted
-    totals: tuple[PublishedTotal, ...] = ()  # of the network and of each group of depots, by day and week
-    desk: str | None = None  # names the file of what it was made from (`saved_inputs`)
-    plans: tuple[WeekPlan, ...] = ()  # of depots whose people are declared
+    note: str | None = None  # sentence for the page, e.g. why the run's model was not admitted
+    totals: tuple[PublishedTotal, ...] = ()  # totals of the network and of each group of depots, by day and week
+    desk: str | None = None  # name of the file of its inputs (`saved_inputs`)
+    plans: tuple[WeekPlan, ...] = ()  # of depots with declared people
 
     def __post_init__(self) -> None:
         in_order = sorted(self.totals, key=lambda total: total.place)
@@ -287,11 +291,11 @@ class Publication:
 
     @property
     def horizon_days(self) -> list[tuple[int, date]]:
-        """The days that are forecast, each with its number of days after the cutoff."""
+        """Forecast days, each with its number of days after the cutoff."""
         return [(step, self.cutoff + timedelta(days=step)) for step in range(1, self.horizon + 1)]
 
 
 def _keep(value: object, **fields: object) -> None:
-    """Settle fields of a frozen value while it is being made."""
+    """Set fields of a frozen value during its construction."""
     for name, content in fields.items():
         object.__setattr__(value, name, content)

@@ -35,7 +35,7 @@ from forecaster.ledger.soundness import named_damage
 Outcome = Literal["running", "published", "degraded", "failed", "no_data", "busy", "done"]
 """`busy`: another run was at work; `done`: maintenance, which publishes nothing."""
 Kind = Literal["night", "refresh", "predict", "backfill", "maintain"]
-KEPT = 8  # publications of a pipeline
+KEPT = 8  # publications kept per pipeline
 PUBLICATION_FIELDS = tuple(
     field.name for field in fields(Publication) if field.name not in ("depots", "totals", "plans")
 )
@@ -43,7 +43,7 @@ PUBLICATION_FIELDS = tuple(
 
 @dataclass(frozen=True)
 class Run:
-    """One night, as far as it got."""
+    """One run, as far as it got."""
 
     run_id: str
     pipeline: str
@@ -61,19 +61,19 @@ class Run:
     verdict: Mapping[str, Any] | None
     message: str | None
     kind: Kind = "night"
-    # {forecasts, cost_per_hour, currency}; None where nothing went out
+    # {forecasts, cost_per_hour, currency}; None: nothing was published
     computing: Mapping[str, Any] | None = None
-    # of `metric_names.OF_RUNS`, and versions; None: not counted
+    # names as in `metric_names.OF_RUNS`, and versions; None: not counted
     measures: Mapping[str, Any] | None = None
-    night: datetime | None = None  # its scheduled instant; None: no night of the schedule
+    night: datetime | None = None  # scheduled instant; None: not a scheduled run
 
 
 @dataclass(frozen=True)
 class Head:
-    """The publication that is shown, without its depots. Its id is never given to another one."""
+    """The shown publication without its depots. Ids are never reused."""
 
     publication_id: int
-    previous_id: int | None  # where `rollback` leads
+    previous_id: int | None  # target of `rollback`
     flipped_at: datetime
     pipeline: str
     run_id: str
@@ -89,9 +89,9 @@ class Head:
     title: str | None
     note: str | None
     desk: str | None = None
-    revised_at: datetime | None = None  # when planners last changed a day of it
+    revised_at: datetime | None = None  # last change of a day by planners
     rows_digest: str | None = None  # SHA-256 of all that readers see
-    rows_seal: str | None = None  # of the digest; None: no key
+    rows_seal: str | None = None  # signature of the digest; None: no key
 
 
 @dataclass(frozen=True)
@@ -110,37 +110,36 @@ class Promotion:
 
 
 def single_row(connection: sa.Connection, query: sa.Select[Any]) -> sa.RowMapping | None:
-    """The only row of a query that can have one at most."""
+    """The row of a query that returns at most one."""
     return connection.execute(query).mappings().one_or_none()
 
 
 def plain(value: Any) -> Any:
-    """A dataclass or mapping as JSON gives it back, with what its sentences were made of; anything
-    else as it is."""
+    """Return a dataclass or mapping as JSON reads it back, with its sentences packed; any other
+    value unchanged."""
     if is_dataclass(value) and not isinstance(value, type):
         return json.loads(json.dumps(packed(asdict(value))))
     return packed(value) if isinstance(value, Mapping) else value
 
 
 def run_of_row(row: Mapping[Any, Any]) -> Run:
-    """A run as its row in the ledger has it."""
+    """Run from its row in the ledger."""
     findings = tuple(unpacked(finding) if isinstance(finding, Mapping) else finding for finding in row["findings"])
     return Run(**{**with_sentence(row, "message"), "findings": findings})
 
 
 def head_of_row(row: Mapping[Any, Any], **besides: Any) -> Head:
-    """A publication without its depots as its row has it."""
+    """Publication without its depots, from its row."""
     return Head(**{**with_sentence(row, "note"), "levels": tuple(row["levels"])}, **besides)
 
 
 def promotion_of_row(row: Mapping[Any, Any]) -> Promotion:
-    """A promotion as its row has it."""
+    """Promotion from its row."""
     return Promotion(**with_sentence(row, "reason"))
 
 
 def add_run(connection: sa.Connection, row: Mapping[str, Any]) -> None:
-    """The row of a run that has begun and knows nothing yet. Raises LedgerError when its id is
-    taken."""
+    """Insert the row of a run that has begun. Raises LedgerError if its id is taken."""
     run_id = row["run_id"]
     if single_row(connection, sa.select(tables.runs.c.run_id).where(tables.runs.c.run_id == run_id)):
         raise LedgerError(f"run {run_id!r} is in the ledger already; wanted a new run id")
@@ -148,7 +147,7 @@ def add_run(connection: sa.Connection, row: Mapping[str, Any]) -> None:
 
 
 def head(connection: sa.Connection, pipeline: str) -> Head | None:
-    """The publication that the pipeline's slot shows."""
+    """The publication shown by the pipeline's slot."""
     slot = tables.slot.c
     query = (
         sa.select(tables.publications, slot.previous_id, slot.flipped_at)
@@ -160,8 +159,11 @@ def head(connection: sa.Connection, pipeline: str) -> Head | None:
 
 
 def list_heads(connection: sa.Connection, pipeline: str) -> tuple[Head, ...]:
-    """Every publication that is still kept, the newest first; of those that are not shown,
-    `previous_id` is None and `flipped_at` the instant at which they were published."""
+    """All kept publications, newest first.
+
+    Those not shown have a `previous_id` of None and the instant of their publication as
+    `flipped_at`.
+    """
     current = head(connection, pipeline)
     query = sa.select(tables.publications).where(tables.publications.c.pipeline == pipeline)
     rows = connection.execute(query.order_by(tables.publications.c.publication_id.desc())).mappings()
@@ -170,8 +172,8 @@ def list_heads(connection: sa.Connection, pipeline: str) -> tuple[Head, ...]:
 
 
 def shown_at(connection: sa.Connection, pipeline: str, at: datetime) -> int | None:
-    """The id of the publication that was up at an instant; it may be kept no longer. None before
-    the first."""
+    """Id of the publication shown at an instant, which may no longer be kept; None before the
+    first."""
     row = tables.display_log.c
     query = sa.select(row.publication_id).where(row.pipeline == pipeline, row.at <= at)
     publication_id: int | None = connection.execute(query.order_by(row.id.desc()).limit(1)).scalar()
@@ -179,7 +181,7 @@ def shown_at(connection: sa.Connection, pipeline: str, at: datetime) -> int | No
 
 
 def whole(connection: sa.Connection, published_head: Head) -> Publication:
-    """A publication with its depots, as it was given to `stage`."""
+    """A publication with its depots, as passed to `stage`."""
     values = {name: getattr(published_head, name) for name in PUBLICATION_FIELDS}
     number = published_head.publication_id
     return Publication(
@@ -191,12 +193,12 @@ def whole(connection: sa.Connection, published_head: Head) -> Publication:
 
 
 def of_run(connection: sa.Connection, run_id: str) -> Publication | None:
-    """The last kept publication of a run, as it was given to `stage`."""
+    """Last kept publication of a run, as passed to `stage`."""
     return _last_publication(connection, tables.publications.c.run_id == run_id)
 
 
 def publication_before(connection: sa.Connection, pipeline: str, instant: datetime) -> Publication | None:
-    """The last kept publication of a pipeline made as of an instant before this one."""
+    """Last kept publication of a pipeline made as of an instant before this one."""
     columns = tables.publications.c
     return _last_publication(connection, columns.pipeline == pipeline, columns.as_of < instant)
 
@@ -220,7 +222,7 @@ def without_depots(connection: sa.Connection, number: int) -> Publication:
 
 
 def stage(connection: sa.Connection, publication: Publication) -> int:
-    """Write a publication without its depots, which no slot shows yet; returns its new id."""
+    """Write a publication without its depots, not yet shown by a slot; return its new id."""
     values = {name: getattr(publication, name) for name in PUBLICATION_FIELDS}
     values |= {"levels": list(publication.levels), **sentence_values("note", publication.note)}
     key = connection.execute(tables.publications.insert().values(**values))
@@ -236,7 +238,7 @@ def stage(connection: sa.Connection, publication: Publication) -> int:
 
 
 def of_depot(depot: PublishedDepot) -> dict[str, Any]:
-    """A depot as a row of its publication, without its days."""
+    """Depot as a row of its publication, without its days."""
     return {
         "depot_id": depot.depot_id,
         "attributes": dict(depot.attributes),
@@ -250,7 +252,7 @@ def of_depot(depot: PublishedDepot) -> dict[str, Any]:
 
 
 def of_day(day: PublishedDay) -> dict[str, Any]:
-    """A day as a row of its publication and depot."""
+    """Day as a row of its publication and depot."""
     besides = {
         "quantiles": list(day.quantiles),
         "roster": None if day.roster is None else day.roster.to_json(),
@@ -261,19 +263,19 @@ def of_day(day: PublishedDay) -> dict[str, Any]:
 
 
 def totals(connection: sa.Connection, publication_id: int) -> tuple[PublishedTotal, ...]:
-    """The totals of a publication, in the order of `PublishedTotal.place`."""
+    """Totals of a publication, in the order of `PublishedTotal.place`."""
     table = tables.published_totals.c
     query = sa.select(table.name, table.target_date, table.quantiles, table.level, table.days)
     with named_damage(f"publication {publication_id}"):
         rows = connection.execute(query.where(table.publication_id == publication_id))
-        # by code point, as Python sorts: databases have orders of their own
+        # by code point, as Python sorts: databases have collations of their own
         return tuple(sorted((PublishedTotal(*row) for row in rows), key=lambda total: total.place))
 
 
 def depots(
     connection: sa.Connection, publication_id: int, depot_ids: Collection[str] | None = None
 ) -> tuple[PublishedDepot, ...]:
-    """The depots of a publication in their order, or those that are named."""
+    """Depots of a publication in their order, optionally only the given ones."""
     queries = []
     for table in (tables.published_depots, tables.published):
         query = sa.select(table).where(table.c.publication_id == publication_id)
@@ -318,8 +320,8 @@ def depot_of_row(row: Mapping[Any, Any], days: tuple[PublishedDay, ...]) -> Publ
 def flip(
     connection: sa.Connection, pipeline: str, publication_id: int, previous_id: int | None, at: datetime | None = None
 ) -> None:
-    """Show another publication, from an instant on (now by default); `previous_id` is where a
-    rollback leads."""
+    """Show another publication from an instant on (default: now); `previous_id` is the target of a
+    rollback."""
     values = {"publication_id": publication_id, "previous_id": previous_id, "flipped_at": datetime.now(UTC)}
     update = connection.execute(tables.slot.update().where(tables.slot.c.pipeline == pipeline).values(**values))
     if update.rowcount == 0:
@@ -329,7 +331,7 @@ def flip(
 
 
 def prune(connection: sa.Connection, pipeline: str, keep: int = KEPT) -> None:
-    """Drop all but the last `keep` publications, and never one that the slot names."""
+    """Delete all but the last `keep` publications, but never one named by the slot."""
     numbers, slot = tables.publications.c.publication_id, tables.slot.c
     of_pipeline = tables.publications.c.pipeline == pipeline
     newest = sa.select(numbers).where(of_pipeline).order_by(numbers.desc()).limit(keep)
@@ -341,7 +343,7 @@ def prune(connection: sa.Connection, pipeline: str, keep: int = KEPT) -> None:
 
 
 def champion(connection: sa.Connection, pipeline: str, at: datetime | None = None) -> Promotion | None:
-    """The latest promotion, or the latest up to an instant."""
+    """The latest promotion, optionally up to an instant."""
     query = sa.select(tables.promotions).where(tables.promotions.c.pipeline == pipeline)
     if at is not None:
         query = query.where(tables.promotions.c.at <= at)
@@ -360,7 +362,7 @@ def add_promotion(
     reason: str,
     at: datetime,
 ) -> Promotion:
-    """Make a bundle the champion, or confirm the one that is."""
+    """Make a bundle the champion, or confirm the current one."""
     reigning = champion(connection, pipeline)
     row: dict[str, Any] = {"pipeline": pipeline, "run_id": run_id, "by": by, "at": at}
     row |= sentence_values("reason", reason)
@@ -373,12 +375,12 @@ def add_promotion(
 
 
 def previous_champion(promotions: Sequence[Promotion]) -> Promotion | None:
-    """The promotion to go back to: of whom reigned before the champion, though not of whom a step
-    back deposed.
+    """Promotion to step back to: that of the champion before the current one, except champions
+    deposed by a step back.
 
-    `promotions` are all of a pipeline, the oldest first. A promotion of the bundle before the
-    reigning one is a step back, one of the reigning bundle confirms it; so two steps back lead two
-    champions back, not to and fro.
+    `promotions` are all of a pipeline, oldest first. A promotion of the bundle before the reigning
+    one is a step back; one of the reigning bundle confirms it. So two steps back lead two champions
+    back, not to and fro.
     """
     reigns: list[Promotion] = []
     for promotion in promotions:

@@ -1,5 +1,4 @@
-"""Start of a run: its row and the lease are written together, dead runs are closed, a lost ledger
-is reported."""
+"""Start of a run: write its row together with the lease, close dead runs, report a lost ledger."""
 
 from __future__ import annotations
 
@@ -30,11 +29,11 @@ LOST = N_(
 
 @dataclass(frozen=True)
 class RunStart:
-    """A run whose row is written. With a `rival` it is over already: the rival is at work."""
+    """A run whose row is written. If it has a `rival`, which is at work, this run is over already."""
 
     run_id: str
-    closed_runs: tuple[str, ...] = ()  # earlier runs without an end, which have one now
-    # of the run that was at work here without renewing its lease, and was ended
+    closed_runs: tuple[str, ...] = ()  # earlier unfinished runs, now closed
+    # lease of the run that was at work here without renewing it, and was killed
     hung: Lease | None = None
     rival: Lease | None = None
 
@@ -49,21 +48,19 @@ def begin(
     night: datetime | None = None,
     now: datetime | None = None,
 ) -> RunStart:
-    """Write the run row and take the lease; the run row of one who comes second ends as `busy`.
+    """Write the run row and take the lease; a run that comes second ends as `busy`.
 
-    `night` is the scheduled instant of the night that the run belongs to.
+    `night` is the scheduled instant of the run.
 
-    Raises LedgerError when the ledger cannot be written, its pages are broken or the run id is
-    taken.
+    Raises LedgerError if the ledger is not writable, its pages are damaged or the run id is taken.
     """
-    # A reader, which keeps nobody from writing meanwhile.
+    # A reader, which does not block writers.
     with Ledger.open_reader(ledger.url, patience=connect.PATIENCE) as reader, reader.transaction() as connection:
         soundness.require_sound(connection)
     at = now or datetime.now(UTC)
     row = {"run_id": run_id, "pipeline": spec.name, "as_of": as_of, "spec_digest": spec.digest, "kind": kind}
     with ledger.transaction() as connection:
-        # Together with the lease: others take a row that has no end and no lease for that of a dead
-        # run.
+        # Together with the lease: other runs treat an unfinished row without a lease as a dead run.
         records.add_run(connection, row | {"started_at": at, "lake_versions": {}, "night": night})
         start = _take_or_close(connection, spec, run_id, at)
         hung = start.rival if start.rival and lease.seems_hung(start.rival, at) else None
@@ -76,7 +73,7 @@ def begin(
         if not is_renewed:
             start = _take_or_close(connection, spec, run_id, at, hung=hung)
         _end_if_second(connection, spec, start, at)
-    if start.rival:  # it was renewed after all, or somebody else was first
+    if start.rival:  # renewed after all, or another run was first
         return start
     lease.end_holder(hung)
     return replace(start, hung=hung)
@@ -85,8 +82,8 @@ def begin(
 def _take_or_close(
     connection: sa.Connection, spec: Spec, run_id: str, at: datetime, hung: Lease | None = None
 ) -> RunStart:
-    """Take the lease and close the runs that died; or the rival that has it."""
-    # where there is no lease yet, there is no row to lock
+    """Take the lease and close dead runs; if a rival holds it, return the rival."""
+    # without a lease there is no row to lock
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql("select pg_advisory_xact_lock(7261131)")
     if rival := lease.take(connection, spec.name, run_id, at, hung):
@@ -95,7 +92,7 @@ def _take_or_close(
 
 
 def _end_if_second(connection: sa.Connection, spec: Spec, start: RunStart, at: datetime) -> None:
-    """The run that has a rival is over, as `busy`."""
+    """Close a run that has a rival, as `busy`."""
     if start.rival:
         columns = {"outcome": "busy", "exit_code": BUSY, "finished_at": at}
         columns |= sentence_values("message", start.rival.sentence(spec.zone))
@@ -103,8 +100,8 @@ def _end_if_second(connection: sa.Connection, spec: Spec, start: RunStart, at: d
 
 
 def _is_renewed(ledger: Ledger, hung: Lease) -> bool:
-    """True if a lease changes within the time in which a living holder renews it, whatever became
-    of the clock."""
+    """Return true if a lease changes within the time in which a living holder renews it,
+    independent of clock changes."""
     end = time.monotonic() + 1.5 * lease.RENEWED
     while time.monotonic() < end:
         with ledger.transaction() as connection:
@@ -118,8 +115,8 @@ def _is_renewed(ledger: Ledger, hung: Lease) -> bool:
 def lease_renewed(
     ledger: Ledger, run_id: str, *, longest: float = float("inf"), on_loss: Callable[[], None] = lambda: None
 ) -> Iterator[None]:
-    """Renew the run's lease while open, for `longest` seconds; `on_loss` is called once it is
-    another's."""
+    """Renew the run's lease while open, for at most `longest` seconds; `on_loss` is called once
+    another run holds it."""
 
     def renewal() -> bool:
         with ledger.transaction() as connection:
@@ -130,7 +127,7 @@ def lease_renewed(
 
 
 def lost_ledger(spec: Spec) -> str | None:
-    """Return a sentence about the missing ledger; None if there is one, or none was needed yet."""
+    """Sentence about the missing ledger; None if there is one, or none was needed yet."""
     file = connect.sqlite_file(spec.ledger_url)
     if file is None or (file.exists() and file.stat().st_size):
         return None

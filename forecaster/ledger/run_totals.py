@@ -1,5 +1,4 @@
-"""How many runs ended in which way, counted so that the numbers never fall: those that were removed
-count on.
+"""Numbers of runs by outcome. They never fall: deleted runs stay counted.
 
 Each function works on a connection whose transaction the caller holds.
 """
@@ -16,13 +15,13 @@ import sqlalchemy as sa
 from forecaster.ledger import tables
 from forecaster.ledger.lease import WAS_KILLED
 
-KILLED = "killed"  # an outcome of its own here: the run could not write down another
+KILLED = "killed"  # an outcome only here: the run could not write another one
 TIMED_RUNS = 14  # finished runs behind an expected timing
 DEPLOY_WINDOW = timedelta(minutes=30)
 
 
 def totals(connection: sa.Connection, pipeline: str) -> Mapping[tuple[str, str], int]:
-    """(Kind, outcome) → runs of a pipeline that ever came to an end."""
+    """(Kind, outcome) → number of finished runs of a pipeline, including deleted ones."""
     table = tables.forgotten_runs.c
     forgotten = sa.select(table.kind, table.outcome, table.runs).where(table.pipeline == pipeline)
     counts: dict[tuple[str, str], int] = {}
@@ -32,7 +31,7 @@ def totals(connection: sa.Connection, pipeline: str) -> Mapping[tuple[str, str],
 
 
 def expected_timings(connection: sa.Connection, pipeline: str) -> dict[str, float]:
-    """Stage → seconds: the median over the last 14 finished nights that had the stage."""
+    """Stage → seconds: median over the last 14 finished nightly runs that had the stage."""
     runs = tables.runs.c
     query = sa.select(runs.timings).where(runs.pipeline == pipeline, runs.finished_at.is_not(None))
     query = query.where(runs.kind == "night", runs.outcome != "busy").order_by(runs.finished_at.desc())
@@ -44,7 +43,7 @@ def expected_timings(connection: sa.Connection, pipeline: str) -> dict[str, floa
 
 
 def remember(connection: sa.Connection, pipeline: str, *where: sa.ColumnElement[bool]) -> None:
-    """Add runs that are about to be removed to those that were."""
+    """Add runs about to be deleted to the count of deleted runs."""
     table = tables.forgotten_runs
     for kind, outcome, runs in _ended(connection, pipeline, *where):
         row = (table.c.pipeline == pipeline) & (table.c.kind == kind) & (table.c.outcome == outcome)
@@ -65,7 +64,7 @@ def _ended(connection: sa.Connection, pipeline: str, *where: sa.ColumnElement[bo
 
 
 def open_deploy_window(connection: sa.Connection, pipeline: str, now: datetime) -> None:
-    """From now on, for half an hour, compiling is expected."""
+    """Expect compilations for half an hour from now on."""
     table = tables.deploy_windows
     values = {"opened_at": now, "closes_at": now + DEPLOY_WINDOW}
     if connection.execute(table.update().where(table.c.pipeline == pipeline).values(**values)).rowcount == 0:
@@ -73,7 +72,7 @@ def open_deploy_window(connection: sa.Connection, pipeline: str, now: datetime) 
 
 
 def is_deploying(connection: sa.Connection, pipeline: str, now: datetime) -> bool:
-    """True during a deployment's half hour."""
+    """Return true during the half hour of a deployment."""
     table = tables.deploy_windows.c
     query = sa.select(table.closes_at).where(table.pipeline == pipeline)
     closes_at: datetime | None = connection.execute(query).scalar()

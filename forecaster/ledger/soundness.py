@@ -1,8 +1,8 @@
 """Verification of a ledger: SQLite's check of its pages, and a SHA-256 over the rows of each
-publication, sealed where there is a key.
+publication, signed if there is a key.
 
 The digest covers all that readers see of a publication: its row, depots, days, totals and plans of
-the week. It is written in the transaction that writes them.
+the week. It is written in the same transaction.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ import sqlalchemy as sa
 from forecaster.errors import UnusableLedger
 from forecaster.ledger import tables
 
-# whose publication a page verifies: 5,000 depots take a second; `forecaster doctor` verifies all
+# largest publication that the page verifies: 5,000 depots take a second; `forecaster doctor`
+# verifies all
 MOST_DEPOTS = 500
 REMEDY = "`forecaster restore` brings a backup back"
-AT_A_TIME = 1000  # rows whose columns are hashed together; another number is another digest
-DIGESTS = ("rows_digest", "rows_seal")  # columns that the digest leaves out
+AT_A_TIME = 1000  # rows whose columns are hashed together; another number gives another digest
+DIGESTS = ("rows_digest", "rows_seal")  # columns excluded from the digest
 
 Seal = Callable[[bytes], bytes]
-"""Returns the 96 bytes of public key and signature that vouch for a content."""
+"""Returns the 96 bytes of public key and signature for a content."""
 VerifySeal = Callable[[bytes, bytes, datetime], str | None]
-"""Returns why a seal does not vouch for a content as of an instant; None where it does."""
+"""Returns why a seal is not valid for a content as of an instant; None if it is."""
 
 
 def require_sound(connection: sa.Connection) -> None:
@@ -46,9 +47,9 @@ def page_faults(connection: sa.Connection) -> list[str]:
 
 
 def faults(connection: sa.Connection, verify: VerifySeal | None = None) -> list[str]:
-    """Sentences for damaged pages and changed publications, the first of these first.
+    """Sentences about damaged pages or, if there are none, about changed publications.
 
-    `verify` checks the seals. Publications of before there were digests are left out.
+    `verify` checks the seals. Publications older than digests are skipped.
     """
     if broken := page_faults(connection):
         return broken
@@ -60,16 +61,17 @@ def faults(connection: sa.Connection, verify: VerifySeal | None = None) -> list[
 
 @dataclass(frozen=True)
 class DigestCounts:
-    """How many publications have a digest, a seal, and neither, since they were made before there were any."""
+    """Numbers of publications with a digest, with a seal, and without a digest, since they are
+    older than digests."""
 
     digests: int
     seals: int
     of_before: int
-    unsealed: int | None  # the first publication without a seal after one with a seal
+    unsealed: int | None  # first publication without a seal after one with a seal
 
 
 def digest_counts(connection: sa.Connection) -> DigestCounts:
-    """Counts of all publications that are kept."""
+    """Digest counts of all kept publications."""
     row = tables.publications.c
     rows = connection.execute(
         sa.select(row.publication_id, row.rows_digest, row.rows_seal).order_by(row.publication_id)
@@ -87,8 +89,8 @@ def write_digest(connection: sa.Connection, publication_id: int, seal: Seal | No
 
 
 def renew_digest(connection: sa.Connection, publication_id: int, seal: Seal | None = None) -> None:
-    """Store the digest of a publication whose rows have been changed, and its seal: without `seal` it has none from
-    then on. One of before there were digests stays without."""
+    """Store the digest of a publication whose rows have changed, and its seal; without `seal` it
+    loses its seal. A publication older than digests stays without one."""
     rows = tables.publications.c
     query = sa.select(rows.rows_digest).where(rows.publication_id == publication_id)
     if connection.execute(query).scalar_one_or_none() is not None:
@@ -107,7 +109,7 @@ def require_unchanged(connection: sa.Connection, publication_id: int) -> None:
 
 
 def _change(connection: sa.Connection, publication_id: int, verify: VerifySeal | None = None) -> str | None:
-    """Sentence for a publication whose rows are not those that were published."""
+    """Sentence if the rows of a publication are not those published; None if they are."""
     rows = tables.publications.c
     with named_damage(f"publication {publication_id}"):
         kept = connection.execute(sa.select(tables.publications).where(rows.publication_id == publication_id)).one()
@@ -127,7 +129,7 @@ def _change(connection: sa.Connection, publication_id: int, verify: VerifySeal |
 
 
 def _sealed(digest: str) -> bytes:
-    """What is sealed: of no other kind of content."""
+    """Sealed content; the prefix distinguishes it from other kinds of content."""
     return f"publication {digest}".encode()
 
 
@@ -139,8 +141,8 @@ def _changed(publication_id: int, found: str) -> str:
 
 
 def rows_digest(connection: sa.Connection, publication_id: int) -> str:
-    """SHA-256 over the row, depots, days, totals and plans of a publication, in the order of their keys: column by
-    column, JSON as the text that was written."""
+    """SHA-256 over the row, depots, days, totals and plans of a publication, in key order: column
+    by column, JSON as its stored text."""
     digest = sha256()
     for table in (tables.publications, *tables.OF_PUBLICATION):
         columns = [column for column in table.columns if column.name not in ("publication_id", *DIGESTS)]
@@ -154,7 +156,7 @@ def rows_digest(connection: sa.Connection, publication_id: int) -> str:
 
 
 def _by_code_point(connection: sa.Connection, column: sa.Column[Any]) -> sa.ColumnElement[Any]:
-    """The column in an order that does not depend on the database's locale."""
+    """Column in an order independent of the database's locale."""
     is_text = isinstance(column.type, sa.Text) and connection.dialect.name == "postgresql"
     return sa.collate(column, "C") if is_text else column
 

@@ -1,7 +1,7 @@
-"""Ledger store, a relational database: what each night did, what the page shows, and who is champion.
+"""Ledger store, a relational database of runs, publications and champions.
 
-Small and transactional: an SQLite file in WAL mode by default, PostgreSQL by URL. A publication is staged, read back,
-checked, and shown by turning one slot row, all in one transaction: readers see the old one or the new one whole.
+An SQLite file in WAL mode by default, PostgreSQL by URL. A publication is staged, read back,
+checked, and shown by updating one slot row, all in one transaction: readers never see a mix.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from forecaster.plugins import optional
 if TYPE_CHECKING:
     from forecaster.ledger.staging.parts import Parts
 
-GATE, CANARY = ITSELF = "gate", "canary"  # who promotes by itself, in a night
+GATE, CANARY = ITSELF = "gate", "canary"  # authors of automatic promotions, in a run
 
 
 class Ledger:
-    """The ledger, opened for writing (`open`) or only for reading (`open_reader`); safe to share between threads.
+    """The ledger, opened for writing (`open`) or for reading (`open_reader`); threads may share it.
 
-    Every method raises LedgerError, in a plain sentence, when the database cannot do what is asked.
+    Every method raises LedgerError, in a plain sentence, if the database operation fails.
     """
 
     def __init__(self, url: str, engine: sa.Engine) -> None:
@@ -42,12 +42,13 @@ class Ledger:
 
     @classmethod
     def open(cls, url: str, *, patience: float = connect.PATIENCE) -> Self:
-        """For writing: makes the folder, brings the tables to the newest revision. `patience` as `connect.writer`."""
+        """Open for writing; create the folder, migrate the tables. `patience` as in
+        `connect.writer`."""
         return cls(url, connect.writer(url, patience=patience))
 
     @classmethod
     def open_reader(cls, url: str, *, patience: float = 0.0) -> Self:
-        """For reading: never writes; LedgerError when the ledger is missing or of another revision."""
+        """Open for reading only; LedgerError if the ledger is missing or its revision is unknown."""
         return cls(url, connect.reader(url, patience=patience))
 
     def close(self) -> None:
@@ -72,9 +73,9 @@ class Ledger:
         kind: Kind = "night",
         at: datetime | None = None,
     ) -> str:
-        """Write down that a night has begun; `at` is now by default. LedgerError when the run id is taken.
+        """Record the start of a run, now by default. Raises LedgerError if the run id is taken.
 
-        Whoever is going to write takes the lease with it: `run_start.begin`.
+        Runs that will write take the lease at the same time: `run_start.begin`.
         """
         row = {"run_id": run_id, "pipeline": pipeline, "as_of": as_of, "spec_digest": spec_digest, "kind": kind}
         row |= {"started_at": at or datetime.now(UTC), "lake_versions": dict(lake_versions or {})}
@@ -96,9 +97,9 @@ class Ledger:
         computing: Mapping[str, Any] | None = None,
         measures: Mapping[str, Any] | None = None,
     ) -> None:
-        """Add what a stage learned: timings (seconds), lake versions and measures are merged, findings appended once,
-        the rest replaced. Findings and the verdict are dataclasses or mappings.
-        """
+        """Add the results of a stage: timings (seconds), lake versions and measures are merged,
+        findings appended once, the rest replaced. Findings and the verdict are dataclasses or
+        mappings."""
         changes = {"bundle_digest": bundle_digest, "tier": tier, "verdict": records.plain(verdict)}
         changes |= {"computing": None if computing is None else dict(computing)}
         values: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}
@@ -125,8 +126,8 @@ class Ledger:
         *,
         at: datetime | None = None,
     ) -> None:
-        """Write down how a night ended, and give its lease back. A message or tier noted earlier stays unless another
-        is given; the row of a run that another one closed as dead stays as it is."""
+        """Record the end of a run, and give its lease back. A message or tier noted earlier stays
+        unless another is given; the row of a run that another one closed as dead stays unchanged."""
         if outcome not in get_args(Outcome):
             raise LedgerError(f"outcome is {outcome!r}, wanted one of {', '.join(get_args(Outcome))}")
         values: dict[str, Any] = {"outcome": outcome, "exit_code": exit_code, "finished_at": at or datetime.now(UTC)}
@@ -141,8 +142,8 @@ class Ledger:
     def runs(
         self, pipeline: str | None = None, limit: int = 30, *, ended: bool = False, nights: bool = False
     ) -> tuple[Run, ...]:
-        """The latest runs, newest first; with `ended` only those that came to an end, with `nights` only those that
-        were to publish: no maintenance, no past date, nobody who found another at work."""
+        """Latest runs, newest first; with `ended` only finished ones, with `nights` only those
+        meant to publish: no maintenance, no backfill, no `busy` run."""
         query = sa.select(tables.runs).order_by(tables.runs.c.started_at.desc(), tables.runs.c.run_id).limit(limit)
         if pipeline is not None:
             query = query.where(tables.runs.c.pipeline == pipeline)
@@ -155,16 +156,14 @@ class Ledger:
         return tuple(map(records.run_of_row, rows))
 
     def run(self, run_id: str) -> Run:
-        """One run. Raises LedgerError for one that was never started."""
+        """One run. Raises LedgerError if it was never started."""
         with self._transaction() as connection:
             row = self._run_row(connection, run_id)
         return records.run_of_row(row)
 
     def forget_runs(self, pipeline: str, *, before: datetime, keep: str) -> int:
-        """Remove runs that ended before an instant, but for those that other rows name, and `keep`.
-
-        Returns how many there were.
-        """
+        """Delete runs that ended before an instant, and return their number; keep `keep` and those
+        that other rows reference."""
         runs, naming = tables.runs.c, (tables.promotions, tables.publications, tables.canaries)
         referenced = sa.union(*(sa.select(table.c.run_id) for table in naming))
         unnamed = runs.run_id.not_in(referenced)
@@ -174,7 +173,7 @@ class Ledger:
             return connection.execute(tables.runs.delete().where(*old)).rowcount
 
     def published_nights(self, pipeline: str, *, since: datetime) -> list[tuple[datetime | None, datetime]]:
-        """Night and `as_of` of each night or past date that ended with forecasts as of an instant or later."""
+        """Night and `as_of` of each nightly run or backfill published as of an instant or later."""
         runs = tables.runs.c
         query = sa.select(runs.night, runs.as_of).where(runs.pipeline == pipeline, runs.as_of >= since)
         query = query.where(runs.outcome.in_(("published", "degraded")), runs.kind.in_(("night", "backfill")))
@@ -182,7 +181,7 @@ class Ledger:
             return [(night, as_of) for night, as_of in connection.execute(query.order_by(runs.as_of))]
 
     def first_as_of(self, pipeline: str) -> datetime | None:
-        """The earliest instant as of which a night ended with forecasts; None when none has."""
+        """Earliest instant as of which a nightly run published forecasts; None if none has."""
         runs = tables.runs.c
         query = sa.select(sa.func.min(runs.as_of, type_=Instant)).where(
             runs.pipeline == pipeline, runs.kind == "night", runs.outcome.in_(("published", "degraded"))
@@ -200,15 +199,14 @@ class Ledger:
             return connection.execute(first).scalar(), connection.execute(opened).scalar()
 
     def seems_killed(self, run: Run, now: datetime) -> bool:
-        """True if a run has not ended, and nobody is at work on it any more; the next run will
-        close it."""
+        """Return true if a run has not ended but is no longer at work; the next run will close it."""
         if run.outcome != "running":
             return False
         with self._transaction() as connection:
             return not lease.lives(connection, run.pipeline, run.run_id, now)
 
     def expected_timings(self, pipeline: str) -> dict[str, float]:
-        """Stage → seconds: the median over the last 14 finished nights that had the stage."""
+        """Stage → seconds: median over the last 14 finished nightly runs that had the stage."""
         with self._transaction() as connection:
             return run_totals.expected_timings(connection, pipeline)
 
@@ -224,14 +222,16 @@ class Ledger:
         beside: Callable[[sa.Connection], object] | None = None,
         seal: Seal | None = None,
     ) -> int:
-        """Show this publication, or without `show` only keep it, and keep the last `keep`; returns its id.
+        """Show this publication, or without `show` only keep it; keep the last `keep`; return its
+        id.
 
-        `parts` returns the depots of a publication that no memory holds; they have passed `objections_to_depots`.
-        `beside` writes in the same transaction, `seal` vouches for the rows.
-        Publishing what is shown already, of the same run, changes nothing and returns the shown id. Raises LedgerError
-        when the publication is not whole, or the run was never started or was closed as dead; then nothing has changed.
+        `parts` returns the depots of a publication too large for memory; they have passed
+        `objections_to_depots`. `beside` writes in the same transaction, `seal` signs the rows.
+        Publishing the shown publication of the same run again changes nothing. Raises LedgerError,
+        changing nothing, if the publication is not whole, or its run was never started or was
+        closed as dead.
         """
-        from forecaster.ledger.staging import parts as staging  # with pyarrow: 30 MB that readers do without
+        from forecaster.ledger.staging import parts as staging  # imports pyarrow: 30 MB that readers do not need
 
         if sentences := objections(publication, in_parts=parts is not None):
             raise LedgerError("not published: " + "; ".join(sentences))
@@ -253,9 +253,9 @@ class Ledger:
         return number
 
     def current(self, pipeline: str | None = None) -> Head | None:
-        """Shown publication; None when nothing was published.
+        """Shown publication; None if nothing was published.
 
-        Without a pipeline, the only one there is; LedgerError when there are several.
+        Without a pipeline, that of the only one; raises LedgerError if there are several.
         """
         with self._transaction() as connection:
             if pipeline is None:
@@ -268,28 +268,28 @@ class Ledger:
             return records.head(connection, pipeline)
 
     def published_by(self, run_id: str) -> Publication | None:
-        """The last publication of a run that is still kept."""
+        """Last kept publication of a run."""
         with self._transaction() as connection:
             return records.of_run(connection, run_id)
 
     def published_before(self, pipeline: str, instant: datetime) -> Publication | None:
-        """The last kept publication that was made as of an instant before this one."""
+        """Last kept publication made as of an instant before this one."""
         with self._transaction() as connection:
             return records.publication_before(connection, pipeline, instant)
 
     def whole(self, head: Head) -> Publication:
-        """Shown publication, with all its depots."""
+        """A publication with all its depots."""
         with self._transaction() as connection:
             return records.whole(connection, head)
 
     def desks(self) -> frozenset[str]:
-        """The names of what kept publications were made from, of all pipelines."""
+        """Names of the input files of kept publications, of all pipelines."""
         query = sa.select(tables.publications.c.desk).where(tables.publications.c.desk.is_not(None))
         with self._transaction() as connection:
             return frozenset(connection.execute(query).scalars())
 
     def depots(self, publication_id: int, depot_ids: Collection[str] | None = None) -> tuple[PublishedDepot, ...]:
-        """The depots of a publication in their order, or of them those named; empty when it is kept no longer."""
+        """Depots of a publication in order, optionally only the given ones; empty if not kept."""
         with self._transaction() as connection:
             return records.depots(connection, publication_id, depot_ids)
 
@@ -299,28 +299,28 @@ class Ledger:
             return next(iter(records.depots(connection, publication_id, [depot_id])), None)
 
     def totals(self, publication_id: int) -> tuple[PublishedTotal, ...]:
-        """Totals of the network (first, without a city) and of each city, by day; empty when not
+        """Totals of the network (first) and of each group of depots, by day and week; empty if not
         published."""
         with self._transaction() as connection:
             return records.totals(connection, publication_id)
 
     def plans(self, publication_id: int, depot_id: str | None = None) -> tuple[WeekPlan, ...]:
-        """The plans of the week of a publication, or that of one depot; empty where its people are not declared."""
+        """Plans of the week of a publication, or of one depot; empty if no people are declared."""
         with self._transaction() as connection:
             return plan_rows.read(connection, publication_id, depot_id)
 
     def publications(self, pipeline: str) -> tuple[Head, ...]:
-        """The heads of all publications that are still kept, the newest first."""
+        """Heads of all kept publications, newest first."""
         with self._transaction() as connection:
             return records.list_heads(connection, pipeline)
 
     def shown_at(self, pipeline: str, at: datetime) -> int | None:
-        """The id of what was up at an instant, whether or not it is still kept; None before the first publication."""
+        """Id of the publication shown at an instant, kept or not; None before the first."""
         with self._transaction() as connection:
             return records.shown_at(connection, pipeline, at)
 
     def rollback(self, pipeline: str) -> Head:
-        """Show the publication before the shown one again; a second call undoes the first."""
+        """Show the publication before the current one again; a second call undoes the first."""
         with self._transaction() as connection:
             head = records.head(connection, pipeline)
             if head is None or head.previous_id is None:
@@ -343,7 +343,7 @@ class Ledger:
         model_version: str | None = None,
         at: datetime | None = None,
     ) -> Promotion:
-        """Make a bundle the champion, by which a canary ends that is none of the two."""
+        """Make a bundle the champion; ends a running canary unless the champion stays."""
         with self._transaction() as connection:
             if by == GATE:
                 lease.admit(connection, pipeline, run_id)
@@ -355,7 +355,7 @@ class Ledger:
         return promotion
 
     def name_versions(self, pipeline: str, versions: Mapping[str, str]) -> None:
-        """Add the registry's versions to what came of their runs before it was told: promotions, and a canary."""
+        """Add the registry's versions to earlier rows without one: promotions, and a canary."""
         with self._transaction() as connection:
             for run_id, version in versions.items():
                 for table in (tables.promotions, tables.canaries):
@@ -366,24 +366,24 @@ class Ledger:
                     connection.execute(table.update().where(unnamed).values(model_version=version))
 
     def champion(self, pipeline: str, at: datetime | None = None) -> Promotion | None:
-        """The latest promotion, now or at an instant; None when no model ever reigned by then."""
+        """The latest promotion, now or at an instant; None if there was no champion by then."""
         with self._transaction() as connection:
             return records.champion(connection, pipeline, at)
 
     def promotions(self, pipeline: str) -> tuple[Promotion, ...]:
-        """Every promotion, the oldest first."""
+        """All promotions, oldest first."""
         query = sa.select(tables.promotions).where(tables.promotions.c.pipeline == pipeline)
         with self._transaction() as connection:
             rows = connection.execute(query.order_by(tables.promotions.c.id)).mappings().all()
         return tuple(map(records.promotion_of_row, rows))
 
     def stamp(self) -> object | None:
-        """Another value after each change; None where only a look into the ledger can tell."""
+        """Value that changes with the ledger; None if only a query can detect changes."""
         return connect.stamp(self.url)
 
     @contextmanager
     def transaction(self) -> Iterator[sa.Connection]:
-        """A connection for what must happen together; the statements of `lease` and `records` work on one."""
+        """Transaction for joint changes; `lease` and `records` work on its connection."""
         with self._transaction() as connection:
             yield connection
 

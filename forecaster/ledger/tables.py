@@ -1,6 +1,8 @@
 """Database schema of the ledger (SQLAlchemy tables) as it stands after the newest revision.
 
-A new ledger is made from them, an older one by the revisions in `migrations/versions`; a test compares both."""
+A new ledger is made from them, an older one by the revisions in `migrations/versions`; a test
+compares both.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ metadata = sa.MetaData(
 
 
 def _required(kind: Any, *names: str) -> Iterator[sa.Column[Any]]:
-    """Columns of a type that each row has."""
+    """Non-nullable columns of one type."""
     return (sa.Column(name, kind, nullable=False) for name in names)
 
 
@@ -46,14 +48,14 @@ runs = sa.Table(
     sa.Column("verdict", Json),
     *sentence_columns("message"),
     sa.Column("kind", sa.Text, nullable=False, server_default="night"),
-    # {forecasts, cost_per_hour, currency}: depot-days that went out, as declared then
+    # {forecasts, cost_per_hour, currency}: published depot-days; cost as declared at the time
     sa.Column("computing", Json),
-    # of `forecaster.core.metric_names.OF_RUNS`, and versions; null: not counted
+    # names as in `forecaster.core.metric_names.OF_RUNS`, and versions; null: not counted
     sa.Column("measures", Json),
-    sa.Column("night", Instant),  # its scheduled instant by the schedule of then; null: none
+    sa.Column("night", Instant),  # scheduled instant at the time of the run; null: not a scheduled run
 )
 
-# How many runs were removed: counters that are read from the ledger must never fall.
+# Numbers of deleted runs: counters read from the ledger must never fall.
 forgotten_runs = sa.Table(
     "forgotten_runs",
     metadata,
@@ -93,11 +95,11 @@ publications = sa.Table(
     sa.Column("levels", Json, nullable=False),
     sa.Column("title", sa.Text),
     *sentence_columns("note"),
-    sa.Column("desk", sa.Text),  # the file of what it was made from
-    sa.Column("revised_at", Instant),  # when planners last changed a day of it
+    sa.Column("desk", sa.Text),  # file of its inputs
+    sa.Column("revised_at", Instant),  # last change of a day by planners
     sa.Column("rows_digest", sa.Text),  # SHA-256 of all that readers see (`soundness`)
-    sa.Column("rows_seal", sa.Text),  # of the digest: public key and signature, hexadecimal; null: no key
-    sqlite_autoincrement=True,  # an id is never given twice: caches are keyed by it
+    sa.Column("rows_seal", sa.Text),  # public key and signature of the digest, hexadecimal; null: no key
+    sqlite_autoincrement=True,  # ids are never reused: caches are keyed by them
 )
 
 
@@ -154,13 +156,13 @@ published_plans = sa.Table(
     metadata,
     _of_publication(),
     sa.Column("depot_id", sa.Text, primary_key=True),
-    # who works which shift: `forecaster.ledger.week_plan.WeekPlan`
+    # the shift of each person: `forecaster.ledger.week_plan.WeekPlan`
     sa.Column("plan", Json, nullable=False),
 )
 
 OF_PUBLICATION = (published_depots, published, published_totals, published_plans)
 
-# Sums, so that weeks can be put together; what a row is stands in `forecaster.ledger.accuracy`.
+# Sums, so that weeks can be added up; see `forecaster.ledger.accuracy`.
 hindsight = sa.Table(
     "hindsight",
     metadata,
@@ -175,7 +177,7 @@ hindsight = sa.Table(
     sa.Column("covered", sa.Integer),
 )
 
-# The days of which it is known what rosters cost; what a row is stands in `forecaster.ledger.value`.
+# Days with known costs of rosters; see `forecaster.ledger.value`.
 value_days = sa.Table(
     "value_days",
     metadata,
@@ -203,8 +205,7 @@ value_costs = sa.Table(
     *_required(sa.Integer, "drivers", "depots"),
 )
 
-# How what came lies under what was forecast, a row a day; what is in it stands in
-# `forecaster.ledger.drift`.
+# Scores of actuals within their forecasts, one row per day; see `forecaster.ledger.drift`.
 drift_days = sa.Table(
     "drift_days",
     metadata,
@@ -213,7 +214,7 @@ drift_days = sa.Table(
     sa.Column("scores", Json, nullable=False),  # {depots, scores, actual, median}: aligned lists
 )
 
-# What drifts as of the last night.
+# Drifts as of the last run.
 drifts = sa.Table(
     "drifts",
     metadata,
@@ -251,9 +252,8 @@ promotions = sa.Table(
     sqlite_autoincrement=True,
 )
 
-# New models that are tried at some depots; what a row is stands in
-# `forecaster.ledger.trials.canaries`.
-_RUNNING = sa.text("state = 'running'")  # of a pipeline one at a time
+# New models on trial at some depots; see `forecaster.ledger.trials.canaries`.
+_RUNNING = sa.text("state = 'running'")  # at most one per pipeline
 canaries = sa.Table(
     "canaries",
     metadata,
@@ -279,7 +279,7 @@ display_log = sa.Table(
     sa.Column("id", sa.Integer, primary_key=True),
     sa.Column("at", Instant, nullable=False),
     sa.Column("pipeline", sa.Text, nullable=False, index=True),
-    sa.Column("publication_id", sa.Integer, nullable=False),  # which may be kept no longer
+    sa.Column("publication_id", sa.Integer, nullable=False),  # may no longer be kept
     sqlite_autoincrement=True,
 )
 
@@ -296,24 +296,23 @@ links = sa.Table(
     sa.Column("revoked_at", Instant),
     sa.Column("revoked_by", sa.Text),
     sa.Column("depot_id", sa.Text),  # null: all of the city
-    sa.Column("person", sa.Text),  # of the depot, whose own week it shows; null: nobody's
+    sa.Column("person", sa.Text),  # person of the depot whose week it shows; null: nobody
 )
 
-# Morning digests, the last of each receiver's day; what a row is stands in
-# `forecaster.ledger.once.digests`.
+# Last morning digest of each receiver's day; see `forecaster.ledger.once.digests`.
 digests = sa.Table(
     "digests",
     metadata,
     sa.Column("pipeline", sa.Text, primary_key=True),
     sa.Column("block", sa.Text, primary_key=True),
-    sa.Column("depot_id", sa.Text, primary_key=True),  # empty: of a city, or of all
-    sa.Column("city", sa.Text, primary_key=True),  # empty: of a depot, or of all
-    sa.Column("day", sa.Date, primary_key=True),  # on which it was sent, in the pipeline's zone
-    sa.Column("publication_id", sa.Integer, nullable=False),  # which may be kept no longer
+    sa.Column("depot_id", sa.Text, primary_key=True),  # empty: of a city, or of all depots
+    sa.Column("city", sa.Text, primary_key=True),  # empty: of a depot, or of all depots
+    sa.Column("day", sa.Date, primary_key=True),  # day of sending, in the pipeline's zone
+    sa.Column("publication_id", sa.Integer, nullable=False),  # may no longer be kept
     sa.Column("at", Instant, nullable=False),
     sa.Column("state", sa.Text, nullable=False),
-    sa.Column("old", sa.Boolean, nullable=False),  # of a night before that day's
-    # ISO date → depot → drivers as it said them; -1: closed
+    sa.Column("old", sa.Boolean, nullable=False),  # of a run before that day
+    # ISO date → depot → drivers as sent; -1: closed
     sa.Column("crews", Json, nullable=False),
 )
 
@@ -330,9 +329,9 @@ audit = sa.Table(
 sessions = sa.Table(
     "sessions",
     metadata,
-    sa.Column("session_id", sa.Text, primary_key=True),  # digest of what the browser holds
+    sa.Column("session_id", sa.Text, primary_key=True),  # digest of the browser's token
     *_required(sa.Text, "pipeline", "name"),
-    sa.Column("groups", Json, nullable=False),  # as the provider told them
+    sa.Column("groups", Json, nullable=False),  # as reported by the provider
     *_required(Instant, "checked_at", "expires_at"),
 )
 
@@ -364,7 +363,7 @@ override_results = sa.Table(
     sa.Column("override_id", sa.Integer, sa.ForeignKey("overrides.id"), primary_key=True),
     # the model's median in the last publication before the day
     sa.Column("model_orders", sa.Float, nullable=False),
-    sa.Column("actual", sa.Float),  # null = not known yet, or the depot was closed
+    sa.Column("actual", sa.Float),  # null: unknown, or the depot was closed
 )
 
 accepted_crews = sa.Table(
@@ -377,7 +376,7 @@ accepted_crews = sa.Table(
     sa.Column("crews", Json),  # of a crew set by hand: shift → drivers; "": the whole day; null: accepted as published
 )
 
-# Crews of published schedules, and their changes since (`forecaster.planning.schedules`).
+# Crews of published schedules, and their later changes (`forecaster.planning.schedules`).
 schedule_days = sa.Table(
     "schedule_days",
     metadata,
@@ -388,7 +387,7 @@ schedule_days = sa.Table(
     *(sa.Column(name, sa.Float) for name in ("premium", "saving")),
 )
 
-# Shifts of people that a planner sets, and what people answer (`forecaster.planning.people.person_days`).
+# People's shifts set by planners, and people's answers (`forecaster.planning.people.person_days`).
 person_days = sa.Table(
     "person_days",
     metadata,

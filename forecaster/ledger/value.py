@@ -1,9 +1,8 @@
-"""What each way to roster cost, day by day and city by city, as the ledger keeps it, and its sums.
+"""Cost of each rostering policy by day and city as stored in the ledger, and its sums.
 
-A row is of one day, one city and one way to roster: what its missing and idle drivers cost, over
-the depots whose count is known and of which something was forecast, which are the same for every
-way. Next to them stands, of each day, on which readings that rests, so that a night restates what
-corrections have changed.
+A row holds one day, one city and one rostering policy: the cost of missing and idle drivers, over
+the forecast depots with known actuals, which are the same for every policy. Each day also has a
+digest of the readings behind it, so that a run updates the days changed by corrections.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from forecaster.ledger.accuracy import monday
 
 PUBLISHED, MODEL, LAST_WEEK = "our rosters", "the model alone", "same as last week"
 BUFFER, FORESIGHT, MORE_VANS = "median plus buffer", "perfect foresight", "ten more vans"
-# of the depots and days alone whose worked hours are known
+# only of depots and days with known worked hours
 WORKED, AS_PLANNED = "as worked", "our rosters of the same days"
 WAYS = (PUBLISHED, LAST_WEEK, BUFFER, FORESIGHT, MODEL, MORE_VANS, WORKED, AS_PLANNED)
 VANS_MORE = 10
@@ -31,15 +30,15 @@ ALL, CITY, MONTH = "all", "city", "month"
 
 @dataclass(frozen=True)
 class ValuedDay:
-    """A day whose costs are known. `basis` is a digest of the readings that it rests on."""
+    """A day with known costs. `basis` is a digest of the readings behind them."""
 
     day: date
     basis: str
     currency: str | None
-    backfilled: bool  # the forecast was made afterwards, as of that morning
+    backfilled: bool  # the forecast was made later, as of that morning
     overridden: int  # depots with a planner's number
-    buffer: str  # that "median plus buffer" took
-    buffer_costs: Sequence[float]  # of every buffer that there is to choose from
+    buffer: str  # buffer of "median plus buffer"
+    buffer_costs: Sequence[float]  # costs of each candidate buffer
 
 
 @dataclass(frozen=True)
@@ -50,20 +49,20 @@ class WayCost:
     city: str  # empty: depots without one
     way: str
     cost: float
-    short: int  # drivers that were missing
-    idle: int  # drivers too many
+    short: int  # missing drivers
+    idle: int  # surplus drivers
     drivers: int  # rostered
-    depots: int  # whose count is known
+    depots: int  # with known actuals
 
 
 @dataclass(frozen=True)
 class WeekCost:
-    """The costs of a way to roster over one week and part: everything, a city, or the days of a
+    """Costs of a rostering policy over one week and part: everything, a city, or the days of a
     month."""
 
     week: date  # its Monday
     part: str
-    label: str  # the city's name, or the month's first day in ISO's form
+    label: str  # the city's name, or the month's first day in ISO format
     way: str
     cost: float
     short: int
@@ -74,30 +73,30 @@ class WeekCost:
 
 @dataclass(frozen=True)
 class ComputedRun:
-    """Computing time of a run that published, in seconds by the clock, and what an hour of that
-    cost then."""
+    """Computing time of a run that published, in seconds of wall time, and the cost of an hour at
+    the time."""
 
     kind: str
-    seconds: float  # in all
-    training_seconds: float  # with backtest, gate and export
+    seconds: float  # total
+    training_seconds: float  # including backtest, gate and export
     prediction_seconds: float
-    forecasts: int  # depot-days that went out
+    forecasts: int  # published depot-days
     cost_per_hour: float | None
     currency: str | None
 
     @property
     def cost(self) -> float | None:
-        """None where no cost is declared."""
+        """Cost of the run; None if no cost is declared."""
         return None if self.cost_per_hour is None else self.seconds / 3600 * self.cost_per_hour
 
     @property
     def cost_per_forecast(self) -> float | None:
-        """Of one depot and day."""
+        """Cost of one depot-day."""
         return None if self.cost is None or not self.forecasts else self.cost / self.forecasts
 
 
 def valued_days(connection: sa.Connection, pipeline: str) -> tuple[ValuedDay, ...]:
-    """The days whose costs are known, the oldest first."""
+    """Days with known costs, oldest first."""
     table = tables.value_days
     columns = [column for column in table.c if column.name != "pipeline"]
     query = sa.select(*columns).where(table.c.pipeline == pipeline).order_by(table.c.day)
@@ -107,7 +106,7 @@ def valued_days(connection: sa.Connection, pipeline: str) -> tuple[ValuedDay, ..
 def replace_days(
     connection: sa.Connection, pipeline: str, days: Iterable[ValuedDay], costs: Iterable[WayCost], *, keep_from: date
 ) -> None:
-    """Write these days anew, and forget those before `keep_from`."""
+    """Replace these days, and delete those before `keep_from`."""
     day_rows = [{"pipeline": pipeline, **asdict(day)} for day in days]
     cost_rows = [
         {"pipeline": pipeline, "week": monday(cost.day), "month": cost.day.replace(day=1), **asdict(cost)}
@@ -129,8 +128,7 @@ def week_costs(
     part: str = ALL,
     cities: Collection[str] | None = None,
 ) -> tuple[WeekCost, ...]:
-    """The sums of the weeks from `since` on, of the days whose money is in a currency; only of some
-    cities where these are named."""
+    """Weekly sums from `since` on, over the days in one currency; optionally only of some cities."""
     costs, days = tables.value_costs, tables.value_days
     label: dict[str, sa.ColumnElement[Any]] = {ALL: sa.literal(""), CITY: costs.c.city, MONTH: costs.c.month}
     group: list[sa.ColumnElement[Any]] = [costs.c.week, costs.c.way, *([] if part == ALL else [label[part]])]
@@ -150,7 +148,7 @@ def week_costs(
 
 
 def runs_computed(connection: sa.Connection, pipeline: str, since: datetime) -> tuple[ComputedRun, ...]:
-    """The runs that published from an instant on, the oldest first."""
+    """Runs that published from an instant on, oldest first."""
     runs = tables.runs.c
     query = sa.select(runs.kind, runs.timings, runs.computing).where(
         runs.pipeline == pipeline, runs.as_of >= since, runs.computing.is_not(None), runs.finished_at.is_not(None)
@@ -163,8 +161,8 @@ def runs_computed(connection: sa.Connection, pipeline: str, since: datetime) -> 
 
 
 def schedule_premiums(connection: sa.Connection, pipeline: str, days: tuple[date, date]) -> float | None:
-    """Premiums of the changes of published schedules of the days from the first to the last; None where none of them
-    was published."""
+    """Premiums for changes of published schedules, over an inclusive range of days; None if none of
+    them was published."""
     row = tables.schedule_days.c
     query = sa.select(sa.func.count(), sa.func.sum(row.premium)).where(
         row.pipeline == pipeline, row.target_date.between(*days)
@@ -174,8 +172,8 @@ def schedule_premiums(connection: sa.Connection, pipeline: str, days: tuple[date
 
 
 def computed_run(kind: str, timings: Mapping[str, float], computing: Mapping[str, Any] | None) -> ComputedRun | None:
-    """Computing time of a run, from its row; None where it published nothing, or did not write down
-    how long it took."""
+    """Computing time of a run, from its row; None if it published nothing or did not record its
+    duration."""
     if computing is None or "night" not in timings:
         return None
     training = sum(timings.get(stage, 0.0) for stage in TRAINING_STAGES)
@@ -184,5 +182,5 @@ def computed_run(kind: str, timings: Mapping[str, float], computing: Mapping[str
 
 
 def first_kept(last: date) -> date:
-    """The first day that is kept where the last one is `last`."""
+    """First day kept if the last one is `last`."""
     return monday(last) - timedelta(weeks=KEPT_WEEKS - 1)

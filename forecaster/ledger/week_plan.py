@@ -1,9 +1,9 @@
-"""A depot's plan of the week, as it is published: who works which shift, what is uncovered, what
-each rule costs.
+"""A depot's published plan of the week: the shifts of each person, uncovered shifts, and the cost
+of each rule.
 
-People are positions, by their names where a table names them, else numbered within their contract:
-"full-time 3". Instants are UTC; a day is a local day of the depot, the one on which the shift
-begins.
+People are positions, by name if a people table names them, otherwise numbered within their
+contract: "full-time 3". Instants are UTC; a day is a local day of the depot, the one on which the
+shift begins.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Literal, Self
 
 from pydantic import TypeAdapter
 
-# from which SEQUENCE of calendars counts seconds; 31 bits until 2088
+# SEQUENCE of calendars counts seconds from here; 31 bits until 2088
 EPOCH = datetime(2020, 1, 1, tzinfo=UTC)
 AssignedShifts = tuple[tuple[date, str], ...]  # a person's shifts set by hand, "" for a free day
 DepotShifts = Mapping[str, AssignedShifts]  # by person
@@ -26,7 +26,7 @@ DepotWishes = Mapping[str, tuple[date, ...]]  # by person: days on which they wi
 Rule = Literal[
     "max_shifts_week", "min_rest_hours", "max_days_in_row", "hours_week", "days_off", "per_depot", "spread_weight"
 ]
-# `closed`: the day has no such shift; `rules`: several rules together
+# `closed`: no such shift on that day; `rules`: several rules together
 ForbiddingRule = Literal[
     "max_shifts_week", "min_rest_hours", "max_days_in_row", "hours_week", "days_off", "cannot_work", "closed", "rules"
 ]
@@ -34,15 +34,15 @@ ForbiddingRule = Literal[
 
 @dataclass(frozen=True)
 class Duty:
-    """A shift of one person; `since`: as of when it is planned so, by which calendars know that it
-    changed."""
+    """A shift of one person; `since` is the instant since which it is planned so, by which
+    calendars detect a change."""
 
     date: date
     shift: str
     start: datetime
     end: datetime
     since: datetime
-    lost_hours: float = 0.0  # hours of the shift that it took the place of, beyond its own
+    lost_hours: float = 0.0  # additional hours of the shift that this one replaced
 
     def __post_init__(self) -> None:
         for name in ("start", "end", "since"):
@@ -50,28 +50,27 @@ class Duty:
 
     @property
     def hours(self) -> float:
-        """Hours between start and end, an hour more or less where clocks are put back or
-        forward."""
+        """Hours between start and end; an hour more or less when clocks are put back or forward."""
         return (self.end - self.start).total_seconds() / 3600
 
 
 @dataclass(frozen=True)
 class Position:
-    """One person's week, by the number of the contract; the lists rise by day."""
+    """One person's week, by the number of the contract; the lists are in date order."""
 
     name: str
     contract: str
     duties: tuple[Duty, ...]
-    # of the days before, as they were planned last; rules look back at them
+    # last planned shifts of the days before, which rules take into account
     before: tuple[Duty, ...] = ()
-    # planned by an earlier night for a day of this plan that is free now
+    # planned by an earlier run on days of this plan that are free now
     cancelled: tuple[Duty, ...] = ()
-    days_off: tuple[date, ...] = ()  # of this plan's days and those of the week after
+    days_off: tuple[date, ...] = ()  # among this plan's days and those of the week after
     cannot_work: tuple[str, ...] = ()  # names of shifts
-    is_named: bool = False  # whether a table of people names it
+    is_named: bool = False  # named in a people table
     assigned: AssignedShifts = ()
-    wishes: tuple[date, ...] = ()  # days on which the person wishes to be free, those of the weeks before too
-    forbidden_by: ForbiddingRule | None = None  # rule by which they cannot hold; they are not followed then
+    wishes: tuple[date, ...] = ()  # days on which the person wishes to be free, including those of the weeks before
+    forbidden_by: ForbiddingRule | None = None  # rule that forbids `assigned`, which is ignored then
 
     @property
     def declined_wishes(self) -> int:
@@ -79,14 +78,14 @@ class Position:
         return sum(duty.date in self.wishes for duty in self.before)
 
     def key(self, depot_id: str) -> str:
-        """Substitute for the name in addresses, which appear in logs."""
+        """Substitute for the name in URLs, which appear in logs."""
         return sha256("\0".join((depot_id, self.name)).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
 class ShiftCover:
-    """Required and actual drivers of a shift of a day; `cost` is expected, of those that are
-    missing."""
+    """Required and planned drivers of a shift of a day; `cost` is the expected cost of missing
+    ones."""
 
     date: date
     shift: str
@@ -99,12 +98,13 @@ class ShiftCover:
 
 @dataclass(frozen=True)
 class RuleCost:
-    """Savings without a rule of a contract; of `days_off`, with nobody off; of `per_depot`, with
-    one person more; of `spread_weight`, which is of no contract, with neither shifts spread nor wishes granted."""
+    """Savings without a rule of a contract; for `days_off`, with nobody off; for `per_depot`, with
+    one person more; for `spread_weight`, which belongs to no contract, with neither shifts spread
+    nor wishes granted."""
 
     contract: str
     rule: Rule
-    # as declared; of `days_off` how many there are, of `per_depot` the number of people
+    # as declared; for `days_off` their number, for `per_depot` the number of people
     limit: float
     cost: float
 
@@ -116,20 +116,22 @@ class WeekPlan:
     depot_id: str
     positions: tuple[Position, ...]
     shifts: tuple[ShiftCover, ...]  # of open days, by day and time
-    rules: tuple[RuleCost, ...]  # those that cost something, the dearest first
-    cost: float  # expected, of what is uncovered, and of overtime
+    rules: tuple[RuleCost, ...]  # only rules that cost something, most expensive first
+    cost: float  # expected, of uncovered shifts and overtime
     overtime_hours: float
-    # how far this cost may lie above the least one, as a share of it; 0: it is the least
+    # upper bound of the distance from the optimum, as a share of the cost; 0: optimal
     gap: float
-    late_shifts: tuple[str, ...] | None = None  # where weekend and late shifts are spread: names of the late ones
+    # names of the late shifts if weekend and late shifts are spread; otherwise None
+    late_shifts: tuple[str, ...] | None = None
 
     @property
     def missing(self) -> int:
-        """Drivers that no one is planned for, over all shifts."""
+        """Drivers without a planned person, over all shifts."""
         return sum(max(shift.wanted - shift.planned, 0) for shift in self.shifts)
 
     def nameless(self, person: str | None = None) -> Self:
-        """With numbers in the place of names, or of one person's, and without days off."""
+        """Return the plan with numbers instead of all names, or of one person's, and without their
+        personal details."""
         numbers: Counter[str] = Counter()
         positions = []
         for position in self.positions:

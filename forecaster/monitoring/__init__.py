@@ -1,2 +1,2 @@
-"""What is measured and promised of the product, as Prometheus, a command and the page tell it; all
-from the ledger."""
+"""Measurements and service level objectives of the product, for Prometheus, the command line and
+the page; all from the ledger."""

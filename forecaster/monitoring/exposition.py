@@ -1,7 +1,7 @@
-"""Exposition of a pipeline to Prometheus: a collector that reads the ledger when it is scraped.
+"""Exposition of a pipeline to Prometheus: a collector that reads the ledger on each scrape.
 
-Nothing is pushed, so nothing is ever stale: what a night measured lies in its row, and survives its
-process.
+Nothing is pushed, so nothing is ever stale: measurements of a night are in its ledger row, and
+outlive its process.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtra(f"{error}; this needs: pip install 'harbor-forecaster[metrics]'") from error
 
-# for which the same numbers are told, while the ledger's files are as they were
+# lifetime of cached readings while the ledger's files are unchanged
 SAVED_SECONDS = 15.0
 
 
 class LedgerCollector(Collector):
-    """Collector of `readings` from the ledgers of pipelines. Where one cannot be read,
-    `forecaster_ledger_readable` is 0 and there is nothing else of it: an alert on what is absent
-    then fires. Before a new installation's first run or deployment there is no ledger, which is
-    no fault. Thread-safe."""
+    """Collector of `readings` from the ledgers of pipelines. For an unreadable ledger,
+    `forecaster_ledger_readable` is 0 and all other metrics are absent, which triggers an alert. A
+    new installation has no ledger before its first run or deployment; that is not a fault.
+    Thread-safe."""
 
     def __init__(self, *specs: Spec, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._sources = [LedgerSource(spec, clock) for spec in specs]
 
     def describe(self) -> list[Metric]:
-        """Nothing is read while this is registered."""
+        """Describe no metrics, so that registration does not read the ledger."""
         return []
 
     def collect(self) -> Iterator[Metric]:
@@ -49,11 +49,11 @@ class LedgerCollector(Collector):
 
 
 class LedgerSource:
-    """The readings of one pipeline, told again while its ledger's files are as they were."""
+    """The readings of one pipeline, cached while its ledger's files are unchanged."""
 
     def __init__(self, spec: Spec, clock: Callable[[], datetime]) -> None:
         self.pipeline, self._spec, self._clock = spec.name, spec, clock
-        # of two who scrape at once the second gets what the first has read
+        # of two simultaneous scrapes, the second gets the readings of the first
         self._lock = threading.Lock()
         self._ledger: Ledger | None = None
         self._was_there = False
@@ -85,7 +85,7 @@ class LedgerSource:
 
 
 def families(by_pipeline: Mapping[str, list[Reading]]) -> Iterator[Metric]:
-    """Readings as Prometheus has them, one family after the other."""
+    """Yield readings as Prometheus metrics, one family after the other."""
     by_name: dict[str, list[tuple[str, Reading]]] = {}
     for pipeline, rows in by_pipeline.items():
         for row in rows:
@@ -101,7 +101,8 @@ def families(by_pipeline: Mapping[str, list[Reading]]) -> Iterator[Metric]:
 
 
 def registry(*specs: Spec, process: bool = False) -> CollectorRegistry:
-    """A registry with the ledgers' collector; with `process` also those of this Python process."""
+    """Return a registry with the ledgers' collector and, with `process`, those of this Python
+    process."""
     collectors = CollectorRegistry()
     collectors.register(LedgerCollector(*specs))
     if process:
@@ -112,18 +113,17 @@ def registry(*specs: Spec, process: bool = False) -> CollectorRegistry:
 
 
 def text(spec: Spec) -> str:
-    """All metrics of the ledger, as Prometheus reads them. Raises LedgerError where it cannot be
-    read."""
+    """Return all metrics of the ledger in Prometheus's text format. Raises LedgerError if it cannot
+    be read."""
     Ledger.open_reader(spec.ledger_url).close()
     return generate_latest(registry(spec)).decode()
 
 
 def write_textfile(spec: Spec, path: Path) -> None:
-    """Write the metrics for node exporter's textfile collector: a whole file takes the place of the
-    one before.
+    """Write the metrics for node exporter's textfile collector, atomically.
 
-    Raises LedgerError where the ledger cannot be read, SpecError where the file cannot be written;
-    the one before then stays.
+    Raises LedgerError if the ledger cannot be read, SpecError if the file cannot be written; the
+    previous file is then kept.
     """
     if path.suffix != ".prom":
         raise SpecError(

@@ -1,5 +1,5 @@
-"""HTTP listener for Prometheus, of its own: it answers whoever can reach it, with metrics and
-nothing else."""
+"""Separate HTTP listener for Prometheus: it serves metrics, and nothing else, to anyone who can
+reach it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from forecaster.errors import SpecError
 
 
 def listen(collectors: CollectorRegistry, address: str, option: str) -> str:
-    """Answer at HOST:PORT in a thread of this process; its URL, where port 0 takes a free one.
+    """Serve metrics at HOST:PORT in a thread of this process and return the URL; port 0 selects a
+    free one.
 
-    Raises SpecError, which names the option, for another text, and where the address cannot be had.
+    Raises SpecError, which names the option, for invalid text, or if the address is not available.
     """
     host, port = parse_address(address, option)
     try:
@@ -25,7 +26,7 @@ def listen(collectors: CollectorRegistry, address: str, option: str) -> str:
 
 
 def parse_address(text: str, option: str) -> tuple[str, int]:
-    """Host and port of HOST:PORT. Raises SpecError for anything else."""
+    """Parse HOST:PORT. Raises SpecError for anything else."""
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not host or not port.isdecimal() or int(port) > 65535:

@@ -1,9 +1,9 @@
-"""How many answers of the page were errors, or slow, by the hour: what its promises are judged by
-without a Prometheus.
+"""Hourly counts of failed and slow responses of the page, for its service level objectives without
+Prometheus.
 
-The page's process counts, and once a minute writes its hours into a file of its own in the state
-folder; the caller puts the files together. No lock, and nothing of the ledger: a count that is a
-minute late harms nobody.
+The page's process counts, and once a minute writes its hours into its own file in the state folder;
+readers add up the files. This needs neither a lock nor the ledger: a count that is a minute late
+does no harm.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from forecaster.core import artifact
 SLOW_SECONDS = 0.2
 KEPT = timedelta(days=28)
 WRITE_SECONDS = 60.0
-LIMITED = 429  # who asks too much is told so, and counts neither way
+LIMITED = 429  # status of rate-limited requests, which are not counted
 
 
 @dataclass(frozen=True)
 class Answers:
-    """Counted answers: all of them, errors of ours among them, and those that took longer than
+    """Counted responses: the total, our errors among them, and those that took longer than
     `SLOW_SECONDS`."""
 
     total: int = 0
@@ -38,7 +38,7 @@ class Answers:
 
 
 class AnswerLog:
-    """The hours that one process counts, in its file, where it goes on after a restart.
+    """The hours that one process counts, in its file, which it continues after a restart.
     Thread-safe."""
 
     def __init__(self, file: Path) -> None:
@@ -47,7 +47,7 @@ class AnswerLog:
         self._changed = False
 
     def count(self, now: datetime, status: int, seconds: float) -> None:
-        """One answer more."""
+        """Count one response."""
         if status == LIMITED:
             return
         hour = f"{now:%Y-%m-%dT%H}"
@@ -57,8 +57,8 @@ class AnswerLog:
             self._changed = True
 
     def write(self, now: datetime) -> None:
-        """Write what has changed; hours that are past keeping go. Where there is no room, the next
-        time will do."""
+        """Write changes, and drop hours past the retention. If the disk is full, the next write
+        catches up."""
         first = f"{now - KEPT:%Y-%m-%dT%H}"
         with self._lock:
             if not self._changed:
@@ -72,7 +72,7 @@ class AnswerLog:
 
 @contextmanager
 def written_regularly(logs: Iterable[AnswerLog]) -> Iterator[None]:
-    """While open, logs are written once a minute by a thread; and once more at the end."""
+    """Write logs once a minute from a thread while the block runs, and once more at the end."""
     every, stop = tuple(logs), threading.Event()
 
     def write() -> None:
@@ -93,7 +93,7 @@ def written_regularly(logs: Iterable[AnswerLog]) -> Iterator[None]:
 
 
 def between(folder: Path, since: datetime, until: datetime) -> Answers:
-    """Counts of all pages in the hours between two instants, of UTC."""
+    """Return the counts of all pages in the hours between two instants, in UTC."""
     first, last = f"{since:%Y-%m-%dT%H}", f"{until:%Y-%m-%dT%H}"
     answers = Answers()
     for file in sorted(folder.glob("*.json")) if folder.is_dir() else ():
@@ -104,7 +104,7 @@ def between(folder: Path, since: datetime, until: datetime) -> Answers:
 
 
 def _read(file: Path) -> Mapping[str, Answers]:
-    """The hours of a file; none of one that is not there or was damaged."""
+    """Return the hours of a file; empty if it is missing or damaged."""
     try:
         content = json.loads(file.read_text("utf-8"))
         return {str(hour): Answers(*map(int, counts)) for hour, counts in content.items()}

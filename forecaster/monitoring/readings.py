@@ -1,8 +1,8 @@
-"""What the ledger says of a pipeline just now, as numbers under the names of
-`metric_names.OF_LEDGER` and `OF_RUNS`.
+"""Current state of a pipeline in the ledger, as numbers under the names of `metric_names.OF_LEDGER`
+and `OF_RUNS`.
 
-A scrape must cost little and hold nobody up, whatever a publication holds: one transaction that
-only reads, a dozen small queries, and never the rows of depots or days.
+A scrape must be cheap and block nobody, whatever the size of a publication: one read-only
+transaction, a dozen small queries, and never the rows of depots or days.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from forecaster.operations import due_nights
 from forecaster.plugins import optional
 from forecaster.serving import keys
 
-WINDOWS = (1, 4)  # weeks that are looked back at
-NEVER_YET = ("degraded", "failed", run_totals.KILLED)  # outcomes of nights that alerts look for
+WINDOWS = (1, 4)  # weeks to look back
+NEVER_YET = ("degraded", "failed", run_totals.KILLED)  # outcomes of nights that trigger alerts
 SCORED = ("wape", "bias", "coverage", "mase", "wql")
-# of models, as Prometheus is told
+# model labels in Prometheus
 LABELS = {accuracy.FORECAST: "published", accuracy.NAIVE: "seasonal_naive"}
-WAYS = {  # to roster, as Prometheus is told
+WAYS = {  # labels of rostering policies in Prometheus
     value.PUBLISHED: "published",
     value.LAST_WEEK: "last_week",
     value.BUFFER: "buffer",
@@ -42,8 +42,7 @@ WAYS = {  # to roster, as Prometheus is told
 
 
 class Reading(NamedTuple):
-    """A number of the table `metric_names.MEASURES`, with the values of the labels that it has
-    there."""
+    """A number of the table `metric_names.MEASURES`, with the values of its labels."""
 
     name: str
     value: float
@@ -51,7 +50,7 @@ class Reading(NamedTuple):
 
 
 class EndedRun(NamedTuple):
-    """Fields of a run that came to an end."""
+    """Fields of an ended run."""
 
     kind: str
     seconds: float
@@ -62,7 +61,7 @@ class EndedRun(NamedTuple):
 
 
 def read(spec: Spec, ledger: Ledger, now: datetime) -> list[Reading]:
-    """Everything at an instant. Raises LedgerError where the ledger cannot be read."""
+    """Return all readings at an instant. Raises LedgerError if the ledger cannot be read."""
     with ledger.transaction() as connection:
         nights = ended_runs(connection, spec.name, "night", run_totals.TIMED_RUNS + 1)
         readings = [
@@ -81,7 +80,8 @@ def read(spec: Spec, ledger: Ledger, now: datetime) -> list[Reading]:
 
 
 def ended_runs(connection: sa.Connection, pipeline: str, kind: str, most: int) -> list[EndedRun]:
-    """The last runs of a kind, the newest first; nobody who found another at work."""
+    """Return the last runs of a kind, the newest first, without those that found another run at
+    work."""
     row = tables.runs.c
     columns = (row.started_at, row.finished_at, row.timings, row.measures, row.findings, row.verdict)
     query = sa.select(*columns).where(row.pipeline == pipeline, row.kind == kind, row.finished_at.is_not(None))
@@ -102,8 +102,8 @@ def _publication(connection: sa.Connection, pipeline: str) -> Iterator[Reading]:
         return
     yield Reading("published_at", head.published_at.timestamp())
     yield Reading("cutoff", _end_of(head.cutoff, head.timezone).timestamp())
-    # The run has counted them; of one of an earlier version they are counted now, which takes
-    # longest of all here.
+    # The run has counted them. For a run of an earlier version they are counted now, the slowest
+    # query here.
     depots = (head.measures or {}).get("depots") or _count_depots(connection, head.publication_id, head.tier)
     for name in TIERS:
         yield Reading("tier", float(head.tier == name), (name,))
@@ -115,7 +115,7 @@ def _publication(connection: sa.Connection, pipeline: str) -> Iterator[Reading]:
 def network_medians(
     connection: sa.Connection, publication_id: int, levels: Sequence[float]
 ) -> tuple[tuple[date, float], ...]:
-    """Expected orders of the network on each day; nothing where no total was published."""
+    """Return the expected orders of the network on each day; empty if no total was published."""
     total = tables.published_totals.c
     query = sa.select(total.target_date, total.quantiles).where(
         total.publication_id == publication_id, total.name == "", total.days == 1
@@ -138,7 +138,7 @@ def _end_of(day: date, timezone: str) -> datetime:
 
 def _runs(connection: sa.Connection, pipeline: str, nights: list[EndedRun]) -> Iterator[Reading]:
     counts = run_totals.totals(connection, pipeline)
-    # What never happened is told as none, so that the first time is seen as an increase.
+    # Events that never happened are reported as 0, so that the first one is seen as an increase.
     for ended, number in sorted(({("night", outcome): 0 for outcome in NEVER_YET} | dict(counts)).items()):
         yield Reading("runs", number, ended)
     row = tables.runs.c
@@ -181,8 +181,8 @@ def _verdict(verdict: Mapping[str, Any] | None) -> Iterator[Reading]:
 
 
 def _compiled_for(nights: list[EndedRun]) -> Iterator[Reading]:
-    """True if the last night's programs differ from those of the training before; nothing where it
-    trained none, or the ledger does not know."""
+    """Yield 1 if the last night's programs differ from those of the previous training, else 0;
+    nothing if it trained none, or the ledger has no versions."""
     versions = [night.measures["versions"] for night in nights if "versions" in night.measures]
     if nights and "versions" in nights[0].measures:
         yield Reading("versions_changed", float(len(versions) < 2 or versions[0] != versions[1]))
@@ -203,8 +203,8 @@ def _champion(connection: sa.Connection, pipeline: str) -> Iterator[Reading]:
 
 
 def _canaries(connection: sa.Connection, spec: Spec) -> Iterator[Reading]:
-    """The newest canary, and how those before it ended; nothing where none is declared and none
-    ever was."""
+    """Yield the newest canary, and the outcomes of earlier ones; nothing if none is declared and
+    there never was one."""
     canaries = optional("canary.ledger")
     newest = next(iter(canaries.history(connection, spec.name, limit=1)), None) if canaries else None
     if newest is None and spec.canary is None:
@@ -214,15 +214,14 @@ def _canaries(connection: sa.Connection, spec: Spec) -> Iterator[Reading]:
     ended = dict(connection.execute(query).tuples().all())
     for state in get_args(TrialState):
         yield Reading("canary", float(newest is not None and newest.state == state), (state,))
-        # what never happened is told as none, so that the first time is seen as an increase
+        # events that never happened are reported as 0, so that the first one is seen as an increase
         if state != "running":
             yield Reading("canaries", ended.get(state, 0), (state,))
     yield Reading("canary_days", newest.days if newest else 0)
 
 
 def _realised(connection: sa.Connection, pipeline: str) -> Iterator[Reading]:
-    """WAPE, bias and coverage of what was published, over the newest weeks of which something is
-    known."""
+    """Yield WAPE, bias and coverage of published forecasts over the newest weeks with actuals."""
     newest = accuracy.newest_week(connection, pipeline)
     if newest is None:
         return
@@ -239,8 +238,8 @@ def _realised(connection: sa.Connection, pipeline: str) -> Iterator[Reading]:
 
 
 def realised(connection: sa.Connection, pipeline: str, last: date, weeks: int) -> Mapping[str, accuracy.Tally]:
-    """Model → what came of its forecasts of all depots in the weeks up to the one that begins on
-    `last`."""
+    """Return model → scores of its forecasts of all depots in the weeks up to the one that begins
+    on `last`."""
     table = tables.hindsight
     mondays = [last - timedelta(weeks=number) for number in range(weeks)]
     columns = [column for column in table.c if column.name != "pipeline"]
@@ -259,7 +258,8 @@ def realised(connection: sa.Connection, pipeline: str, last: date, weeks: int) -
 
 
 def _roster_costs(connection: sa.Connection, pipeline: str) -> Iterator[Reading]:
-    """Cost of each rostering policy over the newest weeks, in the currency of the last day."""
+    """Yield the cost of each rostering policy over the newest weeks, in the currency of the last
+    day."""
     table = tables.value_days.c
     query = sa.select(table.day, table.currency).where(table.pipeline == pipeline).order_by(table.day.desc()).limit(1)
     newest = connection.execute(query).one_or_none()
@@ -275,8 +275,8 @@ def _roster_costs(connection: sa.Connection, pipeline: str) -> Iterator[Reading]
 
 
 def _overrides(connection: sa.Connection, spec: Spec, now: datetime) -> Iterator[Reading]:
-    """Number of future depot-days with a planner's number: of each the newest, unless it was taken
-    back."""
+    """Yield the number of future depot-days with a planner's number: the newest override of each,
+    unless it was withdrawn."""
     row, withdrawals = tables.overrides.c, sa.select(tables.withdrawals.c.override_id)
     today = now.astimezone(spec.zone).date()
     newest = (
@@ -289,7 +289,7 @@ def _overrides(connection: sa.Connection, spec: Spec, now: datetime) -> Iterator
 
 
 def _nights(spec: Spec, ledger: Ledger, now: datetime) -> Iterator[Reading]:
-    """Scheduled nights without forecasts, and the time by which the newest must have some."""
+    """Yield the scheduled nights without forecasts, and the deadline of the newest night."""
     newest = next(iter(due_nights.scheduled_nights(spec, now)))
     missing = due_nights.missed_nights(spec, ledger, now)
     is_missing = newest in missing and due_nights.is_awaited(spec, ledger, newest)
@@ -299,7 +299,8 @@ def _nights(spec: Spec, ledger: Ledger, now: datetime) -> Iterator[Reading]:
 
 
 def _keys(spec: Spec) -> Iterator[Reading]:
-    """Expiry of the last valid public key; nothing of keys that do not expire or, as `doctor` says, are no use."""
+    """Yield the expiry of the last valid public key; nothing for keys that do not expire or, as
+    `doctor` reports, are unusable."""
     with suppress(BundleError):
         key = keys.last_to_expire(spec.paths.folder)
         if key is not None and key.end is not None and key.revoked is None:
@@ -307,7 +308,7 @@ def _keys(spec: Spec) -> Iterator[Reading]:
 
 
 def _waiting(spec: Spec) -> Iterator[Reading]:
-    """Runs that wait in the outbox of the registry, but for what is just being written or
+    """Yield the number of runs in the outbox of the registry, without those being written or
     removed."""
     folder = spec.paths.registry_outbox
     names = [place.name for place in folder.iterdir()] if folder.is_dir() else []

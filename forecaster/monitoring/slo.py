@@ -1,10 +1,9 @@
-"""Service level objectives: how each promise stands, what is left of its error budget, and how fast
-that burns.
+"""Service level objectives: the standing of each, the rest of its error budget, and its burn rate.
 
-Of promises that count events, the error budget is the share that may fail, and a burn rate of 1
+For objectives that count events, the error budget is the share that may fail, and a burn rate of 1
 spends exactly that in the whole window (Beyer et al., *The Site Reliability Workbook*, 2018,
-chapter 5). Of promises that bound a number, the budget is the way from where it should be to its
-bound. All from the ledger, and from what the pages counted.
+chapter 5). For objectives that bound a number, the budget is the distance from its ideal value to
+its bound. All from the ledger, and from the counts of the pages.
 """
 
 from __future__ import annotations
@@ -34,10 +33,10 @@ from forecaster.operations import due_nights
 NIGHTS = 90
 WINDOW, RECENT = timedelta(days=28), timedelta(days=7)
 WEEKS = 4
-# that came in, before accuracy is held to what is promised: two bad days are no four weeks
+# days with actuals before accuracy is compared with its objectives: two bad days are not four weeks
 LEAST_DAYS = 7
-SLOWER = 1.5  # times the usual, which is too long for a night
-AFTER_PUBLICATION = ("record", "register")  # stages that only tell of a forecast that is out
+SLOWER = 1.5  # factor on the usual duration above which a night is too long
+AFTER_PUBLICATION = ("record", "register")  # stages that only record a published forecast
 _NO_INFERENCE = N_("only in Prometheus: inference keeps no counts in the ledger")
 _NOT_YET = sentence(N_("not measured yet"))
 State = Literal["kept", "burning", "broken", "unknown"]
@@ -45,11 +44,11 @@ State = Literal["kept", "burning", "broken", "unknown"]
 
 @dataclass(frozen=True)
 class Standing:
-    """Standing of an objective. `budget_left` is 1 where nothing was spent, and below 0 where more
-    was than there is; `burn_rate` is of the last week; None where nothing is known."""
+    """Standing of an objective. `budget_left` is 1 if nothing was spent, and negative if the budget
+    is exceeded; `burn_rate` is that of the last week; None if unknown."""
 
     key: str  # S1 to S9
-    name: str  # the key of the section `slo`
+    name: str  # key of the section `slo`
     promise: str
     measured: str
     budget_left: float | None = None
@@ -57,7 +56,7 @@ class Standing:
 
     @property
     def label(self) -> str:
-        """Its name in Prometheus: S1_deadline."""
+        """Name of the objective in Prometheus, such as S1_deadline."""
         return f"{self.key}_{self.name}"
 
     @property
@@ -71,7 +70,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Freeze:
-    """Why no night promotes a model: the promises on accuracy that are broken."""
+    """Reason why no night promotes a model: the violated objectives of accuracy."""
 
     broken: tuple[Standing, ...]
 
@@ -83,7 +82,7 @@ class Freeze:
 
 
 def standings(spec: Spec, ledger: Ledger, now: datetime) -> list[Standing]:
-    """All promises in their order. Raises LedgerError where the ledger cannot be read."""
+    """Return all objectives in order. Raises LedgerError if the ledger cannot be read."""
     promised = spec.slo or Slo()
     with ledger.transaction() as connection:
         runs = _runs(connection, spec.name, now - timedelta(days=NIGHTS + 1))
@@ -106,8 +105,9 @@ def standings(spec: Spec, ledger: Ledger, now: datetime) -> list[Standing]:
 
 
 def freeze(spec: Spec, ledger: Ledger, now: datetime) -> Freeze | None:
-    """Why no night may promote a model; None where it may: nothing is declared or broken, nobody
-    reigns, or somebody has promoted one by hand since the weeks that broke it began."""
+    """Return the reason why no night may promote a model. None if it may: no objective is declared
+    or violated, there is no champion, or a person has promoted one within the window of the
+    violation."""
     if spec.slo is None or not spec.slo.freeze or ledger.champion(spec.name) is None:
         return None
     with ledger.transaction() as connection:
@@ -133,7 +133,8 @@ class _PastRun:
 
     @property
     def out_at(self) -> datetime:
-        """Latest instant at which its forecast was published: what comes after it is taken off."""
+        """Latest instant of publication of its forecast: the end of the run minus the stages after
+        publication."""
         return self.finished_at - timedelta(seconds=sum(self.timings.get(stage, 0.0) for stage in AFTER_PUBLICATION))
 
     @property
@@ -142,7 +143,7 @@ class _PastRun:
 
 
 def _runs(connection: sa.Connection, pipeline: str, since: datetime) -> list[_PastRun]:
-    """Ended runs that were to publish, the oldest first."""
+    """Return the ended runs that were meant to publish, the oldest first."""
     row = tables.runs.c
     columns = (row.kind, row.night, row.as_of, row.started_at, row.finished_at, row.outcome, row.timings, row.measures)
     query = sa.select(*columns).where(
@@ -161,7 +162,8 @@ def _runs(connection: sa.Connection, pipeline: str, since: datetime) -> list[_Pa
 
 
 def _of_events(key: str, name: str, promise: str, share: float, events: Sequence[tuple[float, float]]) -> Standing:
-    """A promise that counts events: (failed, all) in its window, then in the last week."""
+    """Return the standing of an objective that counts events: (failed, all) in its window, then in
+    the last week."""
     (failed, total), (failed_lately, lately) = events
     if not total:
         return Standing(key, name, promise, _NOT_YET)
@@ -180,8 +182,8 @@ def _against(wape: float, backtest: float) -> str:
 
 
 def _deadline(spec: Spec, promised: Slo, runs: Sequence[_PastRun], first: datetime | None, now: datetime) -> Standing:
-    """Scheduled nights since the first one, whose deadline is over: was anything of what was known
-    by then out?"""
+    """Return the standing of the deadline, over scheduled nights since the first one whose deadline
+    has passed: late if no forecast was published by then."""
     late = _late_nights(spec, runs, first, now)
     recent = [is_late for night, is_late in late if night > now - RECENT]
     promise = sentence(
@@ -192,8 +194,8 @@ def _deadline(spec: Spec, promised: Slo, runs: Sequence[_PastRun], first: dateti
     )
     if not late:
         return Standing("S1", "deadline", promise, _NOT_YET)
-    # The budget is that of ninety nights from the first night on: else one late night among the
-    # first ten breaks it.
+    # The budget is that of ninety nights, even at the start: otherwise, one late night among the
+    # first ten would exceed it.
     nights_late, budget = sum(is_late for _, is_late in late), 1 - promised.deadline
     burn_rate = sum(recent) / len(recent) / budget if recent else None
     nights = counted(nights_late, "{n} night", "{n} nights")
@@ -204,7 +206,8 @@ def _deadline(spec: Spec, promised: Slo, runs: Sequence[_PastRun], first: dateti
 def _late_nights(
     spec: Spec, runs: Sequence[_PastRun], first: datetime | None, now: datetime
 ) -> list[tuple[datetime, bool]]:
-    """Scheduled nights whose deadline is over, each with whether nothing was out by then."""
+    """Return the scheduled nights whose deadline has passed, each with True if nothing was
+    published by then."""
     scheduled = list(islice(due_nights.scheduled_nights(spec, now), NIGHTS))
     bounds = due_nights.with_neighbours(spec, scheduled[::-1])
     out_at = defaultdict[datetime | None, list[datetime]](list)
@@ -215,7 +218,7 @@ def _late_nights(
     return [
         (night, not any(at <= due_by for at in out_at[night]))
         for night, due_by in deadlines.items()
-        # before the first night nothing was promised
+        # the objective starts with the first night
         if first is not None and first <= due_by <= now
     ]
 
@@ -257,7 +260,7 @@ def _page(spec: Spec, promised: Slo, now: datetime) -> Iterator[Standing]:
 
 
 def _cache(promised: Slo, runs: Sequence[_PastRun], now: datetime) -> Standing:
-    """Programs of trainings whose versions are those of the training before."""
+    """Return the standing of the cache, over the programs of trainings with unchanged versions."""
     trained = [run for run in runs if "versions" in run.measures and "compile_misses" in run.measures]
     same = [run for before, run in pairwise(trained) if run.measures["versions"] == before.measures["versions"]]
     events = []
@@ -294,15 +297,15 @@ def _night_time(promised: Slo, runs: Sequence[_PastRun], now: datetime) -> Stand
 
 
 def _accuracy(connection: sa.Connection, pipeline: str, promised: Slo) -> Iterator[Standing]:
-    """WAPE against the champion's backtest, coverage and bias, of four weeks, and of the last of
-    them; nothing of fewer than `LEAST_DAYS` days."""
+    """Yield WAPE relative to the champion's backtest, coverage and bias, over four weeks and over
+    the last of them; unknown with fewer than `LEAST_DAYS` days."""
     newest = accuracy.newest_week(connection, pipeline)
     windows: list[accuracy.Tally | None] = [None, None]
     if newest is not None and _scored_days(connection, pipeline, newest) >= LEAST_DAYS:
         windows = [realised(connection, pipeline, newest, weeks).get(accuracy.FORECAST) for weeks in (WEEKS, 1)]
     backtest = _champion_wape(connection, pipeline)
     low, high = promised.coverage
-    # of the way to the bound above, and to the one below
+    # distances from 80 % to the upper and to the lower bound
     half = {True: high - 0.8, False: 0.8 - low}
     promises = {
         "error_ratio": sentence(N_("WAPE at most {ratio} of the backtest's"), ratio=amount(promised.error_ratio, "g")),
@@ -313,7 +316,7 @@ def _accuracy(connection: sa.Connection, pipeline: str, promised: Slo) -> Iterat
     }
 
     def measured(tally: accuracy.Tally) -> dict[str, tuple[str, float]]:
-        """What is measured of each promise, and the share of its budget that is spent."""
+        """Return the measured value of each objective, and the spent share of its budget."""
         measures = {}
         if tally.wape is not None and backtest:
             spent = max(tally.wape / backtest - 1, 0.0) / (promised.error_ratio - 1)
@@ -335,7 +338,7 @@ def _accuracy(connection: sa.Connection, pipeline: str, promised: Slo) -> Iterat
 
 
 def _scored_days(connection: sa.Connection, pipeline: str, newest: date) -> int:
-    """On how many days of the four weeks up to the newest something came of what was forecast."""
+    """Return the number of days with actuals of forecasts in the four weeks up to the newest."""
     table = tables.hindsight.c
     weekdays = sa.select(sa.func.count()).where(
         table.pipeline == pipeline,
@@ -348,7 +351,7 @@ def _scored_days(connection: sa.Connection, pipeline: str, newest: date) -> int:
 
 
 def _champion_wape(connection: sa.Connection, pipeline: str) -> float | None:
-    """WAPE of the champion's own backtest when it became champion."""
+    """Return the WAPE of the champion's own backtest when it became champion."""
     champion = records.champion(connection, pipeline)
     if champion is None:
         return None
@@ -360,7 +363,7 @@ def _champion_wape(connection: sa.Connection, pipeline: str) -> float | None:
 
 
 def numbers(spec: Spec, ledger: Ledger, now: datetime) -> Iterator[Reading]:
-    """Standings of objectives, for Prometheus; nothing of those that cannot be measured."""
+    """Yield the standings of objectives for Prometheus, without those that cannot be measured."""
     rows = standings(spec, ledger, now)
     for standing in rows:
         if standing.budget_left is not None:
@@ -372,13 +375,13 @@ def numbers(spec: Spec, ledger: Ledger, now: datetime) -> Iterator[Reading]:
 
 
 def line(standing: Standing) -> str:
-    """For people: key, state, promise, what is measured, budget and burn rate."""
+    """Return a line for people: key, state, objective, measured value, budget and burn rate."""
     budget = "–" if standing.budget_left is None else f"{standing.budget_left:.0%} left"
     burn = "" if standing.burn_rate is None else f", burns at {standing.burn_rate:.1f}"
     return f"{standing.key}  {standing.state:8}  {standing.promise}: {standing.measured}; budget {budget}{burn}"
 
 
 def verdict(standing_list: Sequence[Standing]) -> str:
-    """All in a sentence."""
+    """Return a summary in one sentence."""
     broken = [standing.key for standing in standing_list if standing.state == "broken"]
     return f"{count(len(broken), 'promise')} broken: {', '.join(broken)}" if broken else "every promise is kept"

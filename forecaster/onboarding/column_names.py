@@ -1,5 +1,5 @@
-"""What columns are called in the languages that files come in: words that name a depot, a day, a
-count, or none."""
+"""Names of columns in the languages of the files: words that denote a depot, a day, a count, or
+none of these."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ Role = Literal[
     "closed_word",
     "unknown_word",
 ]
-INEXACT = 1_000.0  # the rank from which on a name only holds a word of a role
+INEXACT = 1_000.0  # rank from which on a name only contains a word of a role
 
-# What stands next to counts, and may rise and fall with them.
+# Values often found next to counts, and possibly correlated with them.
 _MEASURES = """price preis prix precio prezzo preco revenue cost costs kosten temp temperature temperatur rain regen
     weather wetter lat latitude lon lng longitude plz zip postcode humidity wind snow schnee forecast prognose plan
     budget target ziel vorjahr share anteil percent prozent staff returns retouren stock bestand inventory discount
     rabatt promo promotion aktion obs"""
 
-# The words that say it best come first.
+# The most specific words come first.
 WORDS: dict[Role, str] = {
     "depot": """depot store shop site branch location station warehouse outlet restaurant hub facility terminal sensor
         counter filiale filialnr standort lager niederlassung markt betrieb betriebsstaette haltestelle zaehlstelle
@@ -146,8 +146,8 @@ WORDS: dict[Role, str] = {
 
 @lru_cache(4096)
 def normalized(name: str) -> str:
-    """Lower case without accents, words parted by _: `Anzahl Aufträge` and `anzahlAuftraege` are
-    anzahl_auftraege."""
+    """Lower case without accents, words separated by _: `Anzahl Aufträge` and `anzahlAuftraege`
+    become anzahl_auftraege."""
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.strip())
     for letter, letters in (("ä", "ae"), ("ö", "oe"), ("ü", "ue"), ("Ä", "Ae"), ("Ö", "Oe"), ("Ü", "Ue"), ("ß", "ss")):
         name = name.replace(letter, letters)
@@ -164,9 +164,9 @@ def _ranks(role: Role) -> dict[str, int]:
 
 
 def rank(name: str, role: Role) -> float:
-    """Rank of a name for a role: the lower the better, infinite where it does not.
+    """Rank of a name for a role: the lower the better, infinite if it does not fit.
 
-    A whole name that is a word of the role is better than one that holds it, as `order_count` holds
+    A name that is a word of the role ranks before one that contains it, as `order_count` contains
     `order`.
     """
     ranks, text = _ranks(role), normalized(name)
@@ -187,13 +187,13 @@ def is_word(text: str, role: Role) -> bool:
 
 
 def holds_word(name: str, role: Role) -> bool:
-    """Does it hold a word of a role as it is listed, neither its singular nor its plural?"""
+    """True if a name contains a word of a role as listed, not its singular or plural."""
     return any(part in _ranks(role) for part in normalized(name).split("_"))
 
 
 def is_order_number(name: str) -> bool:
-    """Does it number orders, as `order_no`, `Bestellnr`, `Receipt` and `ref` do, and no customers
-    or days?"""
+    """True if a name denotes order numbers, such as `order_no`, `Bestellnr`, `Receipt` and `ref`,
+    and not numbers of customers or days."""
     text, words = normalized(name), _ranks("order_number")
     if text in words:
         return True
@@ -201,7 +201,7 @@ def is_order_number(name: str) -> bool:
 
 
 def is_id(name: str) -> bool:
-    """Does it number things, as `order_id` and `Bestellnr` do?"""
+    """True if a name denotes numbers of things, such as `order_id` and `Bestellnr`."""
     text = normalized(name)
     return text.endswith(("_id", "nr", "nummer", "_no", "_number", "_key", "_code", "_ref")) or text in (
         "id",
@@ -211,12 +211,12 @@ def is_id(name: str) -> bool:
 
 
 def best(names: Sequence[str], role: Role) -> list[str]:
-    """The names that say a role, the best first."""
+    """Names that fit a role, the best first."""
     ranked = sorted((rank(name, role), place, name) for place, name in enumerate(names))
     return [name for value, _, name in ranked if value < float("inf")]
 
 
 def _forms(parts: Sequence[str]) -> list[str]:
-    """The words of a name, in the singular and the plural, and each two that follow one another."""
+    """Words of a name, in singular and plural, and each pair of consecutive words."""
     singles = [form for part in parts for form in (part, part.removesuffix("s"), f"{part}s")]
     return singles + [f"{first}_{second}" for first, second in pairwise(parts)]

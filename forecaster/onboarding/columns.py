@@ -1,5 +1,5 @@
-"""What each column of a table holds: days, numbers or words, and in which notation; guessed by name
-and by content."""
+"""Content of each column of a table (days, numbers or words) and its notation, guessed by name and
+values."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from forecaster.onboarding.notation import DateForm
 from forecaster.onboarding.tables import FileTable
 
 _NEARLY_UNIQUE = 0.95
-_SOME_ROWS = 20  # tell whether each has a number of its own
-_SURE = 10  # equal numbers that are expected by chance, where there is none
-_OTHERS = 20  # columns that tell a decimal mark from one of thousands
-_ORDERS = 50  # rows that tell whether each has a number of its own
+_SOME_ROWS = 20  # minimum number of rows to judge whether each has its own number
+_SURE = 10  # expected number of equal values by chance, above which having none is significant
+_OTHERS = 20  # columns used to distinguish a decimal mark from one of thousands
+_ORDERS = 50  # minimum number of rows to judge whether each has its own number
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Column:
 
     @cached_property
     def dates(self) -> DateForm | None:
-        """The form of its days; a number counts as one only in a form such as 20240305."""
+        """Form of the column's days; numbers count as days only in a form such as 20240305."""
         if pd.api.types.is_datetime64_any_dtype(self.values):
             return DateForm(None, 1.0)
         if pd.api.types.is_bool_dtype(self.values) or pd.api.types.is_float_dtype(self.values):
@@ -52,12 +52,12 @@ class Column:
 
     @cached_property
     def marks(self) -> tuple[str | None, str]:
-        """Thousands and decimal mark of its numbers, by its own values alone."""
+        """Thousands and decimal mark of the column's numbers, from its own values alone."""
         return (None, ".") if self.is_typed else notation.marks(self.distinct) or (None, ".")
 
     @property
     def is_typed(self) -> bool:
-        """Are its values numbers by type, so that no notation matters?"""
+        """True if the values are numeric by type, so that no notation matters."""
         return bool(pd.api.types.is_numeric_dtype(self.values))
 
     @cached_property
@@ -68,16 +68,16 @@ class Column:
 
     @cached_property
     def is_flag(self) -> bool:
-        """Two values at most, such as 0 and 1."""
+        """True for at most two values, such as 0 and 1."""
         return len(self.distinct) <= 2
 
     def numbers(self, marks: tuple[str | None, str]) -> Any:
-        """The values as numbers, NaN where there is none."""
+        """Values as numbers; NaN if missing or not numeric."""
         return parsing.numbers(self.values, Notation(*marks)).replace([np.inf, -np.inf], np.nan)
 
 
 def of(table: FileTable) -> dict[str, Column]:
-    """The columns that hold anything, by name."""
+    """Columns with any content, by name."""
     columns = {name: Column(name, table.frame[name]) for name in table.frame}
     return {name: column for name, column in columns.items() if not column.is_empty}
 
@@ -87,8 +87,7 @@ def _has_text(values: Any) -> bool:
 
 
 def marks(column: Column, columns: Mapping[str, Column]) -> tuple[str | None, str]:
-    """The thousands and decimal mark of a column of numbers, next to what the other columns
-    show."""
+    """Thousands and decimal mark of a column of numbers, also considering the other columns."""
     if column.is_typed:
         return None, "."
     others = [other.distinct for other in columns.values() if other is not column and not other.is_typed]
@@ -96,12 +95,12 @@ def marks(column: Column, columns: Mapping[str, Column]) -> tuple[str | None, st
 
 
 def numbers(column: Column, columns: Mapping[str, Column]) -> Any:
-    """Values of a column as numbers, in the notation that it and the others show."""
+    """Values of a column as numbers, in the notation found in it and the other columns."""
     return column.numbers(marks(column, columns))
 
 
 def depot_of_area(area: Column, candidates: list[Column], days: Any) -> Column | None:
-    """Column of depots, where another names areas of several depots each, such as regions."""
+    """Column of depots, if another column names areas of several depots each, such as regions."""
     if not column_names.says(area.name, "area") or repeats(area, days) < 1 - _NEARLY_UNIQUE:
         return None
     within = [
@@ -121,13 +120,13 @@ def depot_of_area(area: Column, candidates: list[Column], days: Any) -> Column |
 
 
 def counts_by_name(column: Column) -> bool:
-    """Does it rather count, as `store_visitors` does, than name a depot?"""
+    """True if a name such as `store_visitors` rather denotes a count than a depot."""
     return column_names.rank(column.name, "demand") < column_names.rank(column.name, "depot") and column.are_numbers
 
 
 def varies_by_day(column: Column, days: Any) -> bool:
-    """Has it a row a day and another number on many, as the counts of a site called Centre have,
-    and no ids?"""
+    """True for one row per day with values that often change, such as the counts of a site called
+    Centre; ids do not."""
     if not column.are_numbers or days.nunique() < _NEARLY_UNIQUE * len(days):
         return False
     values = column.values.to_numpy()[np.argsort(days.to_numpy(), kind="stable")]
@@ -135,25 +134,25 @@ def varies_by_day(column: Column, days: Any) -> bool:
 
 
 def repeats(column: Column, days: Any) -> float:
-    """The share of rows that are not the first one of a value and day."""
+    """Share of rows that are not the first one of their value and day."""
     pairs = pd.DataFrame({"value": pd.factorize(column.values)[0], "day": pd.factorize(days)[0]})
     return float(pairs.duplicated().mean())
 
 
 def _fills(column: Column, days: Any) -> bool:
-    """Does each value have rows on a good part of all days, as a depot has and a count has not?"""
+    """True if each value has rows on a good part of all days, as a depot does and a count does not."""
     return bool(len(days) >= 0.3 * column.values.nunique() * days.nunique())
 
 
 def constant_a_depot(column: Column, depots: Any) -> bool:
-    """Does each depot have at most one value?"""
+    """True if each depot has at most one value."""
     codes, _ = pd.factorize(column.values)
     pairs = pd.DataFrame({"depot": pd.factorize(depots)[0], "value": codes})[codes >= 0].drop_duplicates()
     return bool(pairs["depot"].is_unique)
 
 
 def is_money(column: Column, columns: Mapping[str, Column], *, orders: bool) -> bool:
-    """Is it an amount of money, by its name, or by decimals where each row is an order?"""
+    """True for amounts of money, recognized by name, or by decimals if each row is an order."""
     if column_names.says(column.name, "money"):
         return True
     if not orders or not column.are_numbers:
@@ -163,8 +162,8 @@ def is_money(column: Column, columns: Mapping[str, Column], *, orders: bool) -> 
 
 
 def order_numbers(table: FileTable) -> list[str]:
-    """The columns that number orders by their names and whose values each stand once, as text or
-    whole numbers, but in rows that are the same in full."""
+    """Columns that number orders by their names and have unique values, as text or integers; rows
+    that are identical in full may repeat."""
     names = [name for name in of(table) if column_names.is_order_number(name)]
     rows = table.frame.drop_duplicates() if names else table.frame
     return [name for name in names if _is_one_a_row(Column(name, rows[name]))]
@@ -178,9 +177,9 @@ def _is_one_a_row(column: Column) -> bool:
 
 
 def numbers_rows(column: Column, several: bool) -> bool:
-    """True for numbers of rows, where a site has several a day: whole numbers, each once though counts
-    as large would have some twice; or, where the name says who orders, of four digits and more, all
-    equally long and few twice, as customers' numbers are."""
+    """True for numbers of rows, if a site has several per day: integers, each once although counts
+    of that size would repeat; or, if the name denotes a person who orders, integers of at least
+    four digits, equal length and few repetitions, such as customer numbers."""
     numbers = column.numbers(column.marks).dropna().to_numpy()
     if not several or len(numbers) < _SOME_ROWS or (numbers % 1 != 0).any() or numbers.min() < 0:
         return False
@@ -193,13 +192,13 @@ def numbers_rows(column: Column, several: bool) -> bool:
 
 
 def is_of_counts(column: Column) -> bool:
-    """Whole numbers, none below 0, that are no running number."""
+    """True for integers, none below 0, that are no running number."""
     numbers = column.numbers(notation.marks(column.distinct) or (None, ".")).dropna()
     runs = len(numbers) > 2 and bool((np.diff(numbers.to_numpy()) == 1).mean() > _NEARLY_UNIQUE)
     return bool(len(numbers) and (numbers >= 0).all() and (numbers % 1 == 0).mean() > 0.5 and not runs)
 
 
 def listed(names: list[str], most: int = 3) -> str:
-    """Names in quotes, the first few of them."""
+    """Quoted list of the first few names."""
     quoted = [f"'{name}'" for name in names[:most]]
     return ", ".join(quoted) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,5 +1,5 @@
-"""Contradictions between a written pipeline file and its table: rows that the table itself leaves out, and the
-declaration counts."""
+"""Contradictions between a pipeline file and its table: rows that the table itself would exclude
+and the declaration counts."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ _LARGE = 16 << 20  # bytes of a file that takes too long to describe
 
 
 def of(spec: Spec) -> list[str]:
-    """Sentences on rows that the demand source's table leaves out or repeats by its own evidence, and that the pipeline
-    file counts. None of a source that is no single file, is larger than 16 MiB, or has a column a depot."""
+    """Sentences about rows that the demand source's table excludes or repeats by its own evidence,
+    and that the pipeline file counts. Empty for a source that is not a single file, is larger than
+    16 MiB, or has one column per depot."""
     source = spec.demand.source
     if not isinstance(source, CsvSource | ExcelSource | ParquetSource) or source.wide:
         return []
@@ -35,13 +36,13 @@ def of(spec: Spec) -> list[str]:
         if declared.where:
             table = replace(table, frame=table.frame[filters.mask(table.frame, declared.where)].reset_index(drop=True))
         description = describe(table, declared)
-    except (ForecasterError, OSError):  # what cannot be read, `check` has said
+    except (ForecasterError, OSError):  # unreadable files are reported by `check`
         return []
     return _sentences(description, spec)
 
 
 def _declared(spec: Spec) -> TableAnswers:
-    """The declaration in place of the table's own evidence."""
+    """Declaration as answers that replace the table's own evidence."""
     columns = spec.demand.columns
     count = ROW_COUNT if spec.demand.aggregate == "count" else columns.demand
     where = {name: _condition(wanted) for name, wanted in spec.demand.where.items()}
@@ -55,7 +56,7 @@ def _condition(wanted: Any) -> Any:
 
 
 def _sentences(description: Description, spec: Spec) -> list[str]:
-    """The contradictions of a description that keeps to the declaration."""
+    """Contradictions in a description that follows the declaration."""
     left_out: Mapping[str, Any] = {
         name: wanted for name, wanted in description.where.items() if name not in spec.demand.where
     }

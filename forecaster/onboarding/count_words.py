@@ -1,4 +1,4 @@
-"""Words among counts: that a day was closed, or that a count is not known."""
+"""Words among counts: the day was closed, or the count is unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pipeline file that is written from guesses: each key with its reason next to it."""
+"""Pipeline file written from guesses, with a reason next to each key."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from typing import Any
 import yaml
 
 _PLAIN = re.compile(r"[A-Za-z_./][\w./-]*")
-_MARGIN = 34  # columns before a reason, where the key leaves room
+_MARGIN = 34  # columns before a reason, if the key leaves room
 _WIDTH = 120
 
 
 @dataclass(frozen=True)
 class Draft:
-    """Content of a future pipeline file; a value with the reason for it."""
+    """Content of a future pipeline file; each value with its reason."""
 
     name: str
-    files: tuple[str, ...]  # as somebody called them
+    files: tuple[str, ...]  # as named by the user
     source: tuple[tuple[str, Any, str], ...]  # key, value, reason
     columns: tuple[tuple[str, Any, str], ...]
     time_zone: tuple[str, str]
     country: tuple[str | None, str]
     aggregate: tuple[str, str]
     recorded: tuple[str, str]
-    demand: tuple[tuple[str, Any, str], ...] = ()  # further keys of the section: key, value, reason
+    demand: tuple[tuple[str, Any, str], ...] = ()  # additional keys of the section: key, value, reason
     static: tuple[str, ...] = ()
-    # the source of depots, where it is another file
+    # source of depots, if it is another file
     depots: tuple[tuple[str, Any, str], ...] | None = None
     depots_id: str = ""
-    # further ones of that file: key, value, reason
+    # additional columns of that file: key, value, reason
     depots_columns: tuple[tuple[str, str, str], ...] = ()
-    notes: tuple[str, ...] = ()  # what was seen and has no key of its own
+    notes: tuple[str, ...] = ()  # observations without a key of their own
     known_future: tuple[str, ...] = ()  # columns that may be known ahead
     staffing: Mapping[str, Any] | None = None
     starts_from_prior: bool = False
@@ -44,7 +44,7 @@ class Draft:
 
 
 def text(draft: Draft) -> str:
-    """The file's text."""
+    """Text of the file."""
     lines = [
         f"# Written by `forecaster init --from` on {draft.made_on} from {', '.join(draft.files)}.",
         "# These values were detected in the data; each has its reason next to it. Change what is wrong, then run",
@@ -120,7 +120,7 @@ def _training(draft: Draft) -> list[str]:
 
 
 def _line(indent: int, key: str, value: Any, reason: str) -> str:
-    """A key with its value, and its reason behind it, or above it where both are long."""
+    """Key with its value, and its reason after it, or above it if both are long."""
     entry = f"{' ' * indent}{_value(key)}: {_value(value)}"
     if not reason:
         return entry

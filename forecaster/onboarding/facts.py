@@ -1,4 +1,4 @@
-"""What is seen in readings next to their columns: how far they reach, whether they are an archive,
+"""Facts about readings apart from their columns: their time span, whether they are an archive, and
 closed weekdays."""
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from forecaster.onboarding import column_names, columns
 from forecaster.onboarding.description.readings import Description
 from forecaster.onboarding.tables import FileTable
 
-ARCHIVE = timedelta(days=14)  # since the last reading: no feed that still comes is as old
-_WEEKS = 6  # of readings tell a closed weekday
-_MOST_KINDS = 60  # values of an attribute of depots
+ARCHIVE = timedelta(days=14)  # since the last reading; an active feed is never this old
+_WEEKS = 6  # weeks of readings needed to find a closed weekday
+_MOST_KINDS = 60  # maximum number of values of a depot attribute
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
@@ -31,11 +31,11 @@ class Facts:
     readings: int
     is_archive: bool
     closed: tuple[str, ...]  # weekdays without a reading of any depot
-    spacing: int  # days from one day with readings to the next, as a rule
+    spacing: int  # usual number of days between days with readings
 
 
 def of(readings: Description, today: date) -> Facts | None:
-    """None where no reading has both a day up to now and a count."""
+    """Facts about readings; None if no reading has both a day up to now and a count."""
     rows = readings.rows
     rows = rows[rows["day"].notna() & rows["demand"].notna() & (rows["day"] <= pd.Timestamp(today))]
     if not len(rows):
@@ -60,13 +60,13 @@ def of(readings: Description, today: date) -> Facts | None:
 
 
 def is_open_column(column: columns.Column) -> bool:
-    """True for a column that says by name and values whether a site is open."""
+    """True for a column that states, by name and values, whether a site is open."""
     is_yes_or_no = all(column_names.is_word(value.removesuffix(".0"), "yes_or_no") for value in column.distinct[:5])
     return column_names.is_word(column.name, "open") and is_yes_or_no
 
 
 def limit_columns(table_columns: Mapping[str, columns.Column]) -> dict[str, str]:
-    """Columns that say by name and values on which days a count is a lower bound of demand, by the
+    """Columns that state, by name and values, on which days a count is a lower bound of demand, by
     key of `demand.columns`."""
     limits: dict[str, str] = {}
     for name, column in table_columns.items():
@@ -81,7 +81,7 @@ def limit_columns(table_columns: Mapping[str, columns.Column]) -> dict[str, str]
 
 
 def statics(table: FileTable, readings: Description) -> tuple[str, ...]:
-    """Columns next to the readings that are one value a depot, and tell depots apart."""
+    """Columns of the readings with one value per depot that differs between depots."""
     if readings.layout != "long" or readings.depot_column is None:
         return ()
     depots = table.frame[readings.depot_column]
@@ -100,8 +100,7 @@ def _is_attribute(column: columns.Column, depots: Any) -> bool:
 
 
 def known_future(table: FileTable, readings: Description, static: tuple[str, ...]) -> tuple[str, ...]:
-    """Columns that differ from day to day and may be known ahead; what was observed (`obs_…`) is
-    not."""
+    """Columns that vary from day to day and may be known ahead, without observed values (`obs_…`)."""
     if readings.layout != "long" or readings.depot_column is None or readings.aggregate != "none":
         return ()
     depots = table.frame[readings.depot_column]

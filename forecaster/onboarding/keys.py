@@ -1,4 +1,4 @@
-"""Keys of the pipeline file that `init --from` writes, each with its value and the reason for it."""
+"""Keys of the pipeline file that `init --from` writes, each with its value and reason."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from forecaster.onboarding.description.readings import Description
 from forecaster.onboarding.tables import FileTable
 
 Entries = list[tuple[str, Any, str]]  # key, value, reason
-_UPWARDS = 3  # folders that a relative path climbs at most
+_UPWARDS = 3  # maximum number of folders that a relative path climbs
 
 
 def _plain_source(table: FileTable, folder: Path) -> Entries:
-    """Notation of a file, whatever its columns mean."""
+    """Notation of a file, independent of the meaning of its columns."""
     path, settings = parts.pattern(table), table.settings
     entries: Entries = [("kind", settings["kind"], ""), ("path", _path(path, folder), "")]
     reasons = {
@@ -92,7 +92,7 @@ def columns(
 
 
 def limit_remarks(limits: Mapping[str, str]) -> list[str]:
-    """Remarks on the columns of capped days, by their keys in `demand.columns`."""
+    """Remarks about the columns of capped days, by key of `demand.columns`."""
     return [
         f"'{name}' marks days on which demand was higher than the count: it is estimated (demand.columns.{key})"
         for key, name in limits.items()

@@ -1,5 +1,5 @@
-"""How a file writes days and numbers: the date form, the decimal mark and the thousands mark that
-read its values."""
+"""Notation of days and numbers in a file: the date form, the decimal mark and the thousands mark
+that read its values."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from forecaster.demand.validation.days.forms import day_forms, likeliest
 from forecaster.demand.validation.notation_hints import MARKS
 
 LOOKED_AT = 2_000  # distinct values
-_TOGETHER = 100  # of them that follow upon one another: days that are a run show it
-_NEARLY_ALL = 0.9  # of the values that a notation reads
-_PART = 0.05  # of them that are written in another way
-_FEW = 20  # distinct values that tell at once that none are days
+_TOGETHER = 100  # consecutive ones among them: days that form a run show it
+_NEARLY_ALL = 0.9  # share of the values that a notation must read
+_PART = 0.05  # minimum share of them written in another way
+_FEW = 20  # distinct values that suffice to reject days
 _YEARS = pd.Timestamp("1990-01-01"), pd.Timestamp("2100-01-01")
 _UTC = ZoneInfo("UTC")
 _MONTHS = (
@@ -59,17 +59,17 @@ _PLAIN = (None, ".")
 
 @dataclass(frozen=True)
 class DateForm:
-    """A form of days, as `date_format` has it; None is ISO 8601."""
+    """Form of days as in `date_format`; None is ISO 8601."""
 
     form: str | None
-    share: float  # of the values that it reads
-    # another form that reads as many, with day, month and year in another order
+    share: float  # share of the values that it reads
+    # another form that reads as many, with another order of day, month and year
     rival: str | None = None
 
 
 def distinct(column: Any) -> Any:
-    """Texts of a column without blanks around them, each once and none empty, at most LOOKED_AT
-    from all over it, of which many follow upon one another."""
+    """Stripped texts of a column, distinct and not empty: at most LOOKED_AT, spread over the
+    column, in stretches of consecutive ones."""
     values = pd.Series(column.dropna().unique())
     if len(values) > LOOKED_AT:
         starts = np.linspace(0, len(values) - _TOGETHER, LOOKED_AT // _TOGETHER).astype(int)
@@ -79,7 +79,7 @@ def distinct(column: Any) -> Any:
 
 
 def date_form(values: Any) -> DateForm | None:
-    """The form in which nearly all of these texts are days, None where there is none."""
+    """Form in which nearly all of these texts are days; None if there is none."""
     if not len(values) or not values.str.contains(r"[0-9]").mean() >= _NEARLY_ALL:
         return None
     iso = _share(values, None) if values.str.match(r"[0-9]{4}-").mean() > _NEARLY_ALL / 2 else 0.0
@@ -97,8 +97,8 @@ def date_form(values: Any) -> DateForm | None:
 
 
 def two_forms(values: Any) -> tuple[Any, Any] | None:
-    """The texts of two forms of days in which nearly all of these are written, None where they are
-    not."""
+    """Texts of each of the two forms of days in which nearly all are written; None if there are not
+    exactly two."""
     parts = [part for _, part in values.groupby(values.str.replace(r"\w+", "0", regex=True))]
     parts = sorted((part for part in parts if len(part) >= _PART * len(values)), key=len, reverse=True)
     if len(parts) != 2 or sum(map(len, parts)) < _NEARLY_ALL * len(values):
@@ -108,16 +108,15 @@ def two_forms(values: Any) -> tuple[Any, Any] | None:
 
 
 def of_buddhist_era(values: Any) -> Any:
-    """Those of these texts that are days of this time in years of the Buddhist era."""
+    """Texts among these that are current days in years of the Buddhist era."""
     before = values.str.replace(r"(?<![0-9])25[2-9][0-9](?![0-9])", lambda year: str(int(year[0]) - 543), regex=True)
     return values[(before != values) & (date_form(before) is not None)]
 
 
 def marks(values: Any, others: Sequence[Any] = ()) -> tuple[str | None, str] | None:
-    """Thousands and decimal mark that read nearly all of these texts, None where none do.
+    """Thousands and decimal mark that read nearly all of these texts; None if none do.
 
-    What may be either, as 1.234, is taken for thousands, unless numbers of other columns say
-    otherwise.
+    Ambiguous values such as 1.234 count as thousands, unless numbers of other columns contradict.
     """
     if not len(values) or not values.str.contains("[0-9]").mean() >= _NEARLY_ALL:
         return None
@@ -138,13 +137,13 @@ def marks(values: Any, others: Sequence[Any] = ()) -> tuple[str | None, str] | N
 
 
 def days(column: Any, form: str | None) -> Any:
-    """The column's days, NaT where none can be read."""
+    """Days of the column; NaT if unreadable."""
     return parsing.days(column, _UTC, Notation(date_format=form))
 
 
 @lru_cache(1)
 def _shapes() -> dict[str, re.Pattern[str]]:
-    """The forms, and what a day of each looks like: to parse one takes a thousand times as long."""
+    """Pattern of each form: matching it is a thousand times as fast as parsing."""
     shapes = {}
     for form in _forms():
         shape = re.escape(form)
@@ -174,19 +173,19 @@ def _share(values: Any, form: str | None) -> float:
 
 
 def _signs(form: str) -> list[str]:
-    """The signs of a form, in whatever order."""
+    """Signs of a form, sorted."""
     return sorted(re.findall("%.", form))
 
 
 def _like_thousands(values: Any, mark: str) -> bool:
-    """Do all values with the mark have three digits after it, and not always zeros?"""
+    """True if all values with the mark have three digits after it, and not always zeros."""
     with_mark = values[values.str.contains(mark, regex=False)]
-    form = rf"\D*[1-9][0-9]{{0,2}}(\{mark}[0-9]{{3}})+\D*"  # next to which a currency may stand
+    form = rf"\D*[1-9][0-9]{{0,2}}(\{mark}[0-9]{{3}})+\D*"  # a currency may stand next to it
     zeros = rf"\{mark}000\D*$"
     return bool(len(with_mark) and with_mark.str.fullmatch(form).all() and not with_mark.str.contains(zeros).all())
 
 
 def _as_decimal(others: Sequence[Any], mark: str) -> bool:
-    """Is the mark a decimal one in any of these columns?"""
+    """True if the mark is a decimal one in any of these columns."""
     form = rf"\D*[0-9]+\{mark}([0-9]{{1,2}}|[0-9]{{4,}})\D*"
     return any(values.str.fullmatch(form).mean() > 0.1 for values in others if len(values))

@@ -1,5 +1,5 @@
-"""Which column numbers the orders of a file with a row an order, so that exports that overlap count
-each once."""
+"""Column of order numbers in a file with one row per order, so that overlapping exports count each
+order once."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from forecaster.onboarding import column_names, columns
 from forecaster.onboarding.description.readings import Description
 from forecaster.onboarding.tables import FileTable
 
-_SOME, _LARGE = 20, 20  # repeated instants, and their usual count: small ones are alike by chance
+_SOME, _LARGE = 20, 20  # repeated instants, and their median count: small counts coincide by chance
 _NEARLY_ALL = 0.95
 
 
 def of(table: FileTable, readings: Description) -> str | None:
-    """A column that numbers orders; None where there is none. An order with several lines has none,
-    since its number stands in each of them."""
+    """Column that numbers orders; None if there is none. Order lines have none, since the order's
+    number repeats in each of them."""
     if readings.layout not in ("long", "single") or readings.aggregate == "none":
         return None
     if readings.aggregate == "sum" and readings.part is None and _repeats_instants(readings):
@@ -24,7 +24,7 @@ def of(table: FileTable, readings: Description) -> str | None:
 
 
 def _repeats_instants(readings: Description) -> bool:
-    """True if some instants have several rows, nearly all with one count."""
+    """True if some instants have several rows, nearly all with the same count."""
     rows = readings.rows[readings.rows["demand"] > 0]
     instants = rows.groupby(["depot", "moment"], observed=True)["demand"].agg(["size", "nunique"])
     several = instants[instants["size"] > 1]

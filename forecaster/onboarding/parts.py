@@ -1,5 +1,5 @@
-"""Which of several files holds what: readings, in one file or in parts of the same form, or one row
-a depot."""
+"""Roles of several files: readings, in one file or in parts of the same form, or depots with one
+row each."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from forecaster.onboarding.description.readings import Description
 from forecaster.onboarding.description.table import describe
 from forecaster.onboarding.tables import FileTable
 
-# of the product, which no attribute has
+# names of the product's own columns, which attributes cannot have
 _OWN_NAMES = ("opened", "closed", "timezone", "retracted", "recorded_at")
-# of the depots are in a file that describes depots, or of the days in one of another depot
+# minimum share of the depots in a file of depots, or of the days that another depot's file shares
 _SAME = 0.5
 
 
 @dataclass(frozen=True)
 class DepotFile:
-    """A file with a row a depot."""
+    """File with one row per depot."""
 
     table: FileTable
-    column: str  # that names the depot
+    column: str  # names the depot
     static: tuple[str, ...]
 
 
 def sort(tables: Sequence[FileTable], answers: TableAnswers) -> tuple[FileTable, Description, DepotFile | None]:
-    """The readings, as one table, and what describes depots. Raises SpecError for a file that is
-    neither."""
+    """Combine the readings into one table and find the file of depots. Raises SpecError for a file
+    that is neither."""
     failures: list[SpecError] = []
     recognized: list[tuple[FileTable, Description]] = []
     rest: list[FileTable] = []
@@ -73,8 +73,8 @@ def sort(tables: Sequence[FileTable], answers: TableAnswers) -> tuple[FileTable,
 
 
 def _refuse_file_a_depot(series: Sequence[Description], table: FileTable) -> None:
-    """Raises SpecError where files without a column of depots hold many of the same days, as those
-    of a depot each do; exports of one depot that overlap share some."""
+    """Raise SpecError if files without a column of depots share many days, as separate files per
+    depot do; overlapping exports of one depot share fewer."""
     if any(readings.layout != "single" for readings in series):
         return
     days = [{*readings.rows["day"].dropna()} for readings in series]
@@ -86,8 +86,8 @@ def _refuse_file_a_depot(series: Sequence[Description], table: FileTable) -> Non
 
 
 def _recognized(table: FileTable, answers: TableAnswers) -> tuple[FileTable, Description]:
-    """The readings of a file, whose days may also be numbers that count them; of days that nothing
-    reads the error says what is wrong with them."""
+    """Readings of a file, whose days may also be serial numbers. If no days can be read, the error
+    states the problem."""
     try:
         return table, describe(table, answers)
     except SpecError as error:
@@ -103,8 +103,8 @@ def paths(table: FileTable) -> list[Path]:
 
 
 def pattern(table: FileTable) -> Path:
-    """The path of a file, or a glob that matches all its parts and no other file. Raises SpecError
-    else."""
+    """Path of a file, or a glob that matches all its parts and no other file. Raises SpecError
+    otherwise."""
     files = [path.resolve() for path in paths(table)]
     if len(files) == 1:
         return files[0]
@@ -129,7 +129,7 @@ def _largest(recognized: Sequence[tuple[FileTable, Description]]) -> tuple[FileT
 
 
 def _depots(table: FileTable, readings: Description) -> DepotFile | None:
-    """The file as one with a row a depot, None where it is none."""
+    """The file as one with a row per depot; None if it is not."""
     ids = {*readings.rows["depot"]}
     for name, column in columns.of(table).items():
         words = parsing.words(column.values)

@@ -1,4 +1,4 @@
-"""Where depots are: a country's code, and the time zone that most of it keeps."""
+"""Location of depots: the country's code, and the time zone of most of it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from forecaster.core import timezones
 from forecaster.demand.panel import holiday_codes
 from forecaster.errors import SpecError
 
-# Of countries with several zones the one in which most people live.
+# For countries with several zones, the most populated one.
 _MAIN = {
     "AR": "America/Argentina/Buenos_Aires",
     "AU": "Australia/Sydney",
@@ -44,8 +44,8 @@ _MEANT = {"UK": "GB", "EN": "GB", "EL": "GR"}
 
 
 def country(text: str) -> str:
-    """A code of ISO 3166 in capitals, of a code or a country's name. Raises SpecError for what is
-    none with a holiday calendar."""
+    """ISO 3166 code, in capitals, from a code or a country's name. Raises SpecError for a country
+    without a holiday calendar."""
     import holidays
 
     code = _MEANT.get(text.strip().upper(), text.strip().upper())
@@ -61,15 +61,14 @@ def country(text: str) -> str:
 
 
 def time_zone(country_code: str) -> tuple[str, bool] | None:
-    """The country's main time zone, and whether it has others; None where none is known."""
+    """Main time zone of the country, and whether it has others; None if none is known."""
     zones = _zones().get(country_code, ())
     main = _MAIN.get(country_code) or next(iter(zones), None)
     return (main, len(zones) > 1 and country_code not in _OTHERS_ARE_SMALL) if main else None
 
 
 def time_zone_of_machine() -> str | None:
-    """The zone that this machine keeps, None where it is not known by name, or is UTC as on
-    servers."""
+    """Time zone of this machine; None if its name is unknown, or if it is UTC, as on servers."""
     link = Path("/etc/localtime")
     name = os.environ.get("TZ") or (str(link.resolve()).partition("zoneinfo/")[2] if link.is_symlink() else "")
     return name if "/" in name and not name.startswith("Etc/") and timezones.exists(name) else None
@@ -77,7 +76,7 @@ def time_zone_of_machine() -> str | None:
 
 @lru_cache(1)
 def _zones() -> dict[str, list[str]]:
-    """The zones of each country, as the time zone database lists them."""
+    """Zones of each country in the time zone database."""
     zones = defaultdict(list)
     for line in _table().splitlines():
         if line and not line.startswith("#"):

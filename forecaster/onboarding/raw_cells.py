@@ -1,5 +1,5 @@
-"""First rows of a file as they stand, titles and all: its kind, encoding, delimiter and sheet are
-guessed here."""
+"""First rows of a file, unprocessed and including titles, from which its kind, encoding, delimiter
+and sheet are guessed."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ import pyarrow.parquet as pq
 from forecaster.demand.sources import encodings, text_stream
 from forecaster.errors import MissingExtra, SpecError
 
-ROWS = 200  # that are looked at
+ROWS = 200  # rows examined
 _HEAD = 2**21  # bytes
 _DELIMITERS = (",", ";", "\t", "|")
-_AGREE = 0.6  # of the lines have as many fields as the table has columns
+_AGREE = 0.6  # share of the lines with as many fields as the table has columns
 _EXCEL = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 _PACKED: dict[str, Callable[[Path], Any]] = {
     ".gz": gzip.open,
@@ -38,29 +38,29 @@ _OTHER_TEXTS = {
     "JSON": r"\s*(\[\s*[\[{]|\{\s*\")",
     "HTML": r"\s*<(!doctype html|html|head|table)\b",
     "XML": r"\s*<\?xml\b",
-}  # what such a text begins with
+}  # beginning of such a text
 Kind = Literal["csv", "excel", "parquet"]
 
 
 @dataclass(frozen=True)
 class RawCells:
-    """Rows of text; empty where a cell has nothing. Of a Parquet file only the names of its
-    columns, as one row."""
+    """Rows of text; empty cells are empty text. For a Parquet file, only the names of its columns,
+    as one row."""
 
     path: Path
     kind: Kind
     rows: Sequence[Sequence[str]]
     delimiter: str = ","
     encoding: str = "utf-8"
-    sheet: str | None = None  # its name, where it is not the first one
+    sheet: str | None = None  # name, if it is not the first one
     sheets: tuple[str, ...] = ()
-    # first rows of those not read
+    # first rows of the other sheets
     other_sheets: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
 
 
 def read(path: Path) -> RawCells:
-    """The first rows of a file. Raises SpecError where it is none that can be read, MissingExtra
-    where a workbook needs a package that is not installed."""
+    """Read the first rows of a file. Raises SpecError for an unreadable file, MissingExtra if a
+    workbook needs a package that is not installed."""
     if path.is_dir():
         return _parquet(path, sorted(path.rglob("*.parquet")))
     try:
@@ -104,7 +104,7 @@ def _excel(path: Path) -> RawCells:
         workbook = python_calamine.CalamineWorkbook.from_path(str(path))
         visible = [sheet.name for sheet in workbook.sheets_metadata if str(sheet.visible).endswith(".Visible")]
         sheets = {name: _sheet_rows(workbook.get_sheet_by_name(name)) for name in visible or workbook.sheet_names}
-    except Exception as error:  # the library's own errors have nothing in common
+    except Exception as error:  # the library's errors have no common base
         raise SpecError(f"{path}: is no workbook that can be read ({error})") from None
     filled = {name: rows for name, rows in sheets.items() if rows}
     if not filled:
@@ -133,7 +133,7 @@ def _words(cell: Any) -> str:
 
 
 def _head(path: Path) -> bytes:
-    """The first bytes of a text, unpacked."""
+    """First bytes of a text, decompressed."""
     if path.suffix.lower() == ".zip":
         with zipfile.ZipFile(path) as archive, archive.open(text_stream.tables(archive)[0]) as member:
             return member.read(_HEAD)
@@ -163,7 +163,7 @@ def _csv(path: Path, head: bytes) -> RawCells:
 
 
 def _encoding(head: bytes) -> str:
-    """By its mark, by its zeros, or the first one that reads all letters."""
+    """Encoding by byte order mark, by zeros, or the first one that reads all letters."""
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "utf-16"
     if head[:400].count(0) > len(head[:400]) / 4:
@@ -172,21 +172,21 @@ def _encoding(head: bytes) -> str:
         head.decode("utf-8-sig")
         return "utf-8"
     except UnicodeDecodeError as error:
-        if error.start >= len(head) - 3 and len(head) == _HEAD:  # a letter that was cut
+        if error.start >= len(head) - 3 and len(head) == _HEAD:  # a letter that was cut off
             return "utf-8"
     return encodings.guess(head.decode("utf-8", "surrogateescape").splitlines()) or "cp1252"
 
 
 def _fields(lines: Sequence[str], delimiter: str) -> list[list[str]]:
-    """A row for each line, so that a row's place is its line's."""
+    """One row per line, so that positions match line numbers."""
     if delimiter == r"\s+":
         return [line.split() for line in lines]
     return [[cell.strip() for cell in next(csv.reader(io.StringIO(line), delimiter=delimiter), [])] for line in lines]
 
 
 def _delimiter(lines: Sequence[str]) -> str:
-    """Delimiter that cuts most lines into as many fields; among equals, the one that makes the most
-    fields."""
+    """Delimiter that splits most lines into equally many fields; among equals, the one with the
+    most fields."""
     scores = {mark: _score(_fields(lines, mark)) for mark in _DELIMITERS}
     best = max(share for share, _ in scores.values())
     if best >= _AGREE / 2:
@@ -197,8 +197,7 @@ def _delimiter(lines: Sequence[str]) -> str:
 
 
 def _score(rows: Sequence[Sequence[str]]) -> tuple[float, int]:
-    """The share of rows with the usual number of fields, and that number; nothing where it is
-    one."""
+    """Share of rows with the usual number of fields, and that number; (0, 1) if it is one."""
     widths = Counter(len(row) for row in rows if row)
     widths.pop(1, None)
     if not widths:

@@ -1,4 +1,4 @@
-"""Further sheets of a workbook: those with the same columns hold readings that are not read."""
+"""Other sheets of a workbook with the same columns, whose readings are not read."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from forecaster.onboarding.description.readings import Description
 from forecaster.onboarding.tables import FileTable
 
-_LISTED = 12  # sheets that a note names
+_LISTED = 12  # sheets named in a note
 
 
 def notes(table: FileTable, readings: Description) -> list[str]:
-    """A note where other sheets have the columns of the one that is read: which they are, and what
-    to do."""
+    """Note about other sheets with the same columns as the one that is read, and the remedy."""
     rows = _of_the_same_form(table, readings)
     if not rows:
         return []
@@ -33,8 +32,8 @@ def notes(table: FileTable, readings: Description) -> list[str]:
 
 
 def _of_the_same_form(table: FileTable, readings: Description) -> dict[str, int]:
-    """Sheets with the header of the one that is read, and its row; where columns are days, with the
-    other columns of it."""
+    """Sheets with the same header as the one that is read, and its row; if columns are days, with
+    the same other columns."""
     header = _filled(table.cells.rows[table.header_row - 1])
     named = {name for name in (readings.depot_column, *readings.ignored) if name}
 

@@ -1,5 +1,5 @@
-"""A folder to start from, of somebody's own files (`forecaster init --from`): guess, write, check,
-say what next."""
+"""Starting folder from a user's own files (`forecaster init --from`): guess, write, check, and list
+the next steps."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Choose = Callable[[Question], str]
 
 @dataclass(frozen=True)
 class Start:
-    """Result: the lines to print, and why no forecast can start from it, if so."""
+    """Result: the lines to print, and the reason why no forecast can start from it, if any."""
 
     lines: tuple[str, ...]
     fault: str | None
@@ -53,11 +53,11 @@ class Start:
 
 @dataclass(frozen=True)
 class Details:
-    """Guesses next to the readings themselves, and what is told of it."""
+    """Guesses about the readings beyond their columns, and remarks."""
 
     stamps: RecordedAt
     spans: Lifespans
-    demand: tuple[tuple[str, Any, str], ...]  # further keys of the section
+    demand: tuple[tuple[str, Any, str], ...]  # additional keys of the section
     null_values: tuple[str, ...]
     order_id: str | None
     static: tuple[str, ...]
@@ -78,12 +78,12 @@ def create(
     choose: Choose | None = None,
 ) -> Start:
     """Write a pipeline file for these files into a folder, by default a new one named after the
-    first of them.
+    first file.
 
-    `ask` asks for the country where neither `country` nor the data say it, `choose` for an answer to
-    a question that the table leaves open. Raises OpenQuestions where there is one and nobody to
-    ask, SpecError where a file cannot be read or holds no counts, and where the folder has a
-    pipeline file already.
+    `ask` asks for the country if neither `country` nor the data state it, `choose` for the answer
+    to an open question of the table. Raises OpenQuestions if there is an open question and no
+    `choose`, SpecError if a file cannot be read or holds no counts, or if the folder already has a
+    pipeline file.
     """
     code = place.country(country) if country else None
     demand, readings, depots = _understood(
@@ -105,8 +105,8 @@ def create(
 
 @dataclass(frozen=True)
 class Understanding:
-    """Files as they are understood: the table of readings, its description with open questions, and the pipeline file
-    that follows from both."""
+    """Interpretation of files: the table of readings, its description with open questions, and the
+    resulting pipeline file."""
 
     table: FileTable
     readings: Description
@@ -117,11 +117,12 @@ class Understanding:
 
     @property
     def not_used(self) -> list[str]:
-        """Columns of a long table that play no part."""
+        """Unused columns of a long table."""
         return _not_used(self.table, self.readings, self.details)
 
     def lines(self) -> list[str]:
-        """The paragraph that reads the table back, its first days as they would be counted, and why."""
+        """Paragraph that summarizes the table, its first days as they would be counted, and the
+        reason."""
         readings = self.readings
         why = readings.why_demand if readings.layout in ("long", "single") else ""
         counts = [f"counts    {readings.demand_column or 'rows'}: {why}"] if why else []
@@ -129,7 +130,7 @@ class Understanding:
 
 
 def read_once(files: Sequence[Path]) -> list[FileTable]:
-    """The tables of these files, each file once. Raises SpecError as `tables.read` does."""
+    """Tables of these files, each file once. Raises SpecError as `tables.read` does."""
     return [tables.read(file) for file in {file.resolve(): file for file in files}.values()]
 
 
@@ -143,10 +144,10 @@ def understand(
     now: datetime,
     time_zone: str | None = None,
 ) -> Understanding:
-    """Understanding of sorted tables for a pipeline file in this folder, by the likeliest choice of each open question;
-    `code` is the country, `time_zone` stands in place of its main one.
+    """Interpret sorted tables for a pipeline file in this folder, with the likeliest choice for
+    each open question; `code` is the country, `time_zone` replaces its main one.
 
-    Raises SpecError where no row has a day up to today and a count.
+    Raises SpecError if no row has a day up to today and a count.
     """
     seen = facts.of(readings, now.date())
     if seen is None:
@@ -165,7 +166,7 @@ def understand(
 def _understood(
     read: Sequence[FileTable], answers: TableAnswers, choose: Choose | None, command: str
 ) -> tuple[FileTable, Description, parts.DepotFile | None]:
-    """Table of readings, its description and the depots. Raises OpenQuestions where nobody answers."""
+    """Table of readings, its description and the depots. Raises OpenQuestions if nobody answers."""
     while True:
         demand, readings, depots = parts.sort(read, answers)
         if not readings.questions:
@@ -235,7 +236,7 @@ def _details(
 
 
 def _remarks(readings: Description, seen: Facts) -> list[str]:
-    """Sentences on what may be otherwise than it was taken."""
+    """Sentences about interpretations that may be wrong."""
     remarks = []
     if readings.rival_form:
         remarks.append(
@@ -250,14 +251,14 @@ def _remarks(readings: Description, seen: Facts) -> list[str]:
 
 
 def _open_column(table: FileTable, readings: Description) -> str | None:
-    """Column with yes or no that says whether a site is open; None where there is none."""
+    """Column with yes or no that states whether a site is open; None if there is none."""
     if readings.layout != "long" or readings.aggregate == "count":
         return None
     return next((name for name, each in columns.of(table).items() if facts.is_open_column(each)), None)
 
 
 def _not_used(table: FileTable, readings: Description, details: Details) -> list[str]:
-    """Columns of a long table that play no part."""
+    """Unused columns of a long table."""
     if readings.layout not in ("long", "single"):
         return []
     used = {readings.depot_column, readings.demand_column, readings.part, *readings.day.names, details.order_id}
@@ -315,14 +316,14 @@ def _time_zone(code: str | None) -> tuple[str, str]:
 
 
 def _name(path: Path) -> str:
-    """A pipeline's name from a file's."""
+    """Pipeline name derived from a file name."""
     stem = column_names.normalized(path.name.split(".")[0])
     name = re.sub(r"[^a-z0-9_-]+", "", stem.encode("ascii", "ignore").decode())[:60].strip("_")
     return name if re.match(r"[a-z0-9]", name) else "my-fleet"
 
 
 def _country_in(table: FileTable) -> str | None:
-    """The country that a column of that name holds for all rows."""
+    """Country that a column of that name holds for all rows."""
     for name in table.frame:
         if column_names.normalized(name) in ("country", "country_code", "land"):
             values = table.frame[name].dropna().astype("str").str.strip().unique()
@@ -342,7 +343,7 @@ def _write(file: Path, content: str) -> None:
 
 
 def _checked(file: Path, seen: Facts, now: datetime) -> tuple[str | None, list[str]]:
-    """Result of `check`: why it is not usable, and its verdict with what it suspects, in lines."""
+    """Result of `check`: the fault, if any, and lines with the verdict and suspicions."""
     from forecaster.check import dry_run, text_report
     from forecaster.config import load
 
@@ -356,7 +357,7 @@ def _checked(file: Path, seen: Facts, now: datetime) -> tuple[str | None, list[s
 
 
 def _as_of(zone: ZoneInfo, seen: Facts) -> datetime:
-    """The morning after the last reading."""
+    """Morning after the last reading."""
     return datetime.combine(seen.last + timedelta(days=1), time(3, 15), zone).astimezone(UTC)
 
 

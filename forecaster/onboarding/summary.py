@@ -1,5 +1,4 @@
-"""Summary of what was understood of a table: one paragraph, and the first days as they would be
-counted."""
+"""Summary of a table's interpretation: one paragraph, and the first days as they would be counted."""
 
 from __future__ import annotations
 
@@ -14,14 +13,14 @@ from forecaster.onboarding.description.questions import written
 from forecaster.onboarding.description.readings import Description
 from forecaster.onboarding.facts import Facts
 
-_SITES = 6  # that are named
+_SITES = 6  # sites named
 _FIRST_DAYS = 3
 _WIDTH = 100
 _ONE = {"long": "a row a reading", "depots": "a column a depot", "days": "a column a day", "single": "one series"}
 
 
 def lines(description: Description, seen: Facts, not_used: list[str]) -> Iterator[str]:
-    """The paragraph, then three days with their counts."""
+    """Paragraph, then three days with their counts."""
     rows = description.rows[description.rows["demand"].notna() & description.rows["day"].notna()]
     days = rows["day"].dt.normalize()
     by_day = _one_a_version(description, rows).assign(day=days).groupby("day", observed=True)["demand"].sum()
@@ -45,7 +44,7 @@ def lines(description: Description, seen: Facts, not_used: list[str]) -> Iterato
 
 
 def _row(description: Description) -> str:
-    """Meaning of a row, in words."""
+    """Meaning of a row in words."""
     if description.aggregate == "count":
         return "each row counts as one"
     counted = f"the count is '{description.demand_column}'" if description.demand_column else ""
@@ -56,5 +55,5 @@ def _row(description: Description) -> str:
 
 
 def _one_a_version(description: Description, rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows that count: of several of a depot and day the last one, unless they are added up."""
+    """Rows that count: of several per depot and day the last one, unless they are summed."""
     return rows if description.aggregate != "none" else rows.drop_duplicates(["depot", "day"], keep="last")

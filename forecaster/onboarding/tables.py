@@ -1,4 +1,4 @@
-"""A file as a table with named columns: where its header stands, and the values under it as the
+"""A file as a table with named columns: the position of its header, and the values below it as the
 product reads them."""
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from forecaster.errors import SpecError
 from forecaster.onboarding import notation, raw_cells
 from forecaster.onboarding.raw_cells import RawCells
 
-_LISTED = 12  # columns that a message names
-_BELOW = 20  # rows under a header that tell what its columns hold
+_LISTED = 12  # columns named in a message
+_BELOW = 20  # rows below a header used to find the content of its columns
 _NUMBER = re.compile(r"[+-]?[0-9][0-9.,' \u00a0\u202f]*")
 _OWN = (sources.ROW, sources.FAULT, sources.FILE)
 
 
 @dataclass(frozen=True)
 class FileTable:
-    """A file's rows, or the first millions of them."""
+    """Rows of a file, or its first millions."""
 
     path: Path
     cells: RawCells
     header_row: int
-    columns: tuple[str, ...]  # of which a name that stands there twice is none
+    columns: tuple[str, ...]  # without repeated names
     frame: Any  # a pandas DataFrame of these columns
-    # of the source: its kind and how it is read
+    # of the source: its kind and notation
     settings: dict[str, Any] = field(default_factory=dict)
-    more: tuple[Path, ...] = ()  # further files of the same form, whose rows are in the frame
+    more: tuple[Path, ...] = ()  # additional files of the same form, whose rows are in the frame
 
     def without(self, names: Sequence[str]) -> FileTable:
-        """The table without the columns of these names."""
+        """The table without the named columns."""
         kept = [name for name in self.columns if name not in names]
         return replace(self, columns=tuple(kept), frame=self.frame[[name for name in kept if name in self.frame]])
 
 
 def read(path: Path) -> FileTable:
-    """Raises SpecError where a file is none that can be read, or has no header."""
+    """Read a file as a table. Raises SpecError for an unreadable file, or one without a header."""
     cells = raw_cells.read(path)
     header_row = 1 if cells.kind == "parquet" else _header_row(cells)
     names = Counter(name for name in map(str.strip, cells.rows[header_row - 1]) if name)
@@ -65,8 +65,7 @@ def read(path: Path) -> FileTable:
 def _refuse_repeated(
     path: Path, cells: RawCells, header_row: int, columns: Sequence[str], repeated: Sequence[str]
 ) -> None:
-    """Refuse a header that hardly names a column once, as below a first row of sites above
-    measures."""
+    """Reject a header with hardly any unique name, such as measures below a first row of sites."""
     listed = ", ".join(f"'{name}'" for name in repeated[:_LISTED])
     above = [cell for cell in cells.rows[header_row - 2] if cell] if header_row > 1 else []
     if len(columns) <= 2 and 2 <= len(above) < len(cells.rows[header_row - 1]):
@@ -85,7 +84,7 @@ def _refuse_repeated(
 
 
 def _settings(cells: RawCells, header_row: int) -> dict[str, Any]:
-    """The keys of the source next to its path, but for those that the values decide."""
+    """Keys of the source in addition to its path, except those that depend on the values."""
     settings: dict[str, Any] = {"kind": cells.kind}
     if cells.kind == "csv" and cells.delimiter != ",":
         settings["delimiter"] = cells.delimiter
@@ -107,8 +106,7 @@ def _frame(path: Path, settings: dict[str, Any], columns: Sequence[str]) -> Any:
 
 
 def _header_row(cells: RawCells) -> int:
-    """The line of the header: the first one that is as wide as the table and names what stands
-    below it."""
+    """Line of the header: the first one as wide as the table that names the content below it."""
     rows = [list(row) for row in cells.rows]
     widths = Counter(_width(row) for row in rows if _width(row) > 1)
     if not widths:
@@ -136,8 +134,8 @@ def _width(row: Sequence[str]) -> int:
 
 
 def _is_of_values(row: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
-    """Does the row hold what the rows below it hold: days above days, or numbers above all
-    numbers?"""
+    """True if the row holds the same kind of values as the rows below: days above days, or numbers
+    above all numbers."""
     numbers = days = above = 0
     for place, cell in enumerate(row):
         values = pd.Series([other[place] for other in below if place < len(other) and other[place]], dtype="str")

@@ -1,2 +1,1 @@
-"""What keeps an installation going: plan, doctor, schedule, backup, retention, quarantine,
-leaderboard."""
+"""Operation of an installation: plan, doctor, schedule, backup, retention, quarantine, leaderboard."""

@@ -1,12 +1,11 @@
 """Backup: copy ledger, lake, bundles, reports and the public key into a folder, with a manifest of
-SHA-256.
+SHA-256 digests.
 
-The secret keys, of which one signs bundles and one decrypts them, come along only where that is
-wanted.
+The secret keys, one for signing and one for decrypting bundles, are included only on request.
 
-The ledger is copied first, in one transaction, and what it names after it, so that a backup taken
-next to a night fits together. Whatever database the ledger is in, its copy is an SQLite file: a
-restore brings it into SQLite or PostgreSQL.
+The ledger is copied first, in one transaction, and then the files that it names, so that a backup
+taken during a run is consistent. Whatever the ledger's database, its copy is an SQLite file, which
+can be restored into SQLite or PostgreSQL.
 """
 
 from __future__ import annotations
@@ -39,29 +38,29 @@ from forecaster.serving.keys import PRIVATE, PUBLIC
 
 MANIFEST, LEDGER, LAKE, STATE = "backup.json", "ledger.db", "lake", "state"
 UNFINISHED = (
-    # what becomes the manifest: in a folder that has it, a backup was begun and not finished
+    # becomes the manifest; a folder that contains it holds an unfinished backup
     f"{MANIFEST}.new"
 )
 KEYS = StatePaths(Path(STATE)).keys.name
 SECRETS = (PRIVATE, encryption.FILE)  # in the folder of keys
 _HIDDEN_OR_UNFINISHED = re.compile(r"(^|/)\.|\.new(/|$)")
 LOG = "_delta_log"
-# of a log: Delta does without, and it may name a checkpoint younger than what was copied
+# of a log: Delta works without it, and it may name a checkpoint newer than the copied ones
 HINT = "_last_checkpoint"
 _CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """The backup's manifest: its files by SHA-256. It is written last: a folder without it is no
-    backup."""
+    """Manifest of the backup: its files by SHA-256. It is written last: a folder without it is not
+    a backup."""
 
     pipeline: str
     at: str
     lake_versions: dict[str, int]
     runs: int
     private_key: bool
-    files: dict[str, str]  # path in the backup → sha256
+    files: dict[str, str]  # path in the backup → SHA-256
 
     def sentence(self) -> str:
         secret = [name for name in SECRETS if f"{STATE}/{KEYS}/{name}" in self.files]
@@ -70,14 +69,14 @@ class Manifest:
 
 
 def backup(spec: Spec, to: Path, *, secret_keys: bool = False) -> Manifest:
-    """Copy everything into a new or empty folder, with `secret_keys` those too; a night may run
-    meanwhile.
+    """Copy everything into a new or empty folder, secret keys only with `secret_keys`; a run may be
+    at work meanwhile.
 
-    What a backup that was killed has left in the folder is removed.
+    Leftovers of a killed backup in the folder are removed.
 
-    Raises BackupFolderError where the folder holds something or cannot be made, BackupError where a
-    file cannot be copied, ForeignLake where the lake is of another fleet, LedgerError and LakeError
-    where there is nothing to copy.
+    Raises BackupFolderError if the folder is not empty or cannot be created, BackupError if a file
+    cannot be copied, ForeignLake if the lake belongs to another fleet, LedgerError and LakeError if
+    there is nothing to copy.
     """
     if to.exists() and (not to.is_dir() or any(to.iterdir())) and not (to / UNFINISHED).is_file():
         raise BackupFolderError(f"{to}: found a folder with files, wanted a new or an empty one")
@@ -104,7 +103,7 @@ def backup(spec: Spec, to: Path, *, secret_keys: bool = False) -> Manifest:
 
 
 def _begin(folder: Path) -> None:
-    """Make the folder, empty but for the file that says that a backup was begun."""
+    """Create the folder, empty except for the file that marks an unfinished backup."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path in folder.iterdir():
@@ -117,8 +116,7 @@ def _begin(folder: Path) -> None:
 
 
 def _finish(folder: Path, manifest: str) -> None:
-    """Write the manifest and give it its name: from then on, and not before, the folder is a
-    backup."""
+    """Write the manifest and rename it: only from then on the folder is a backup."""
     with (folder / UNFINISHED).open("w", encoding="utf-8") as out:
         out.write(manifest)
         out.flush()
@@ -127,8 +125,7 @@ def _finish(folder: Path, manifest: str) -> None:
 
 
 def copy_stream(stream: BinaryIO, into: BinaryIO) -> str:
-    """Copy a stream to its end, in chunks; returns the SHA-256 of its content as hexadecimal
-    digits."""
+    """Copy a stream to its end, in chunks; return the SHA-256 of its content in hexadecimal."""
     digest = hashlib.sha256()
     while piece := stream.read(_CHUNK):
         digest.update(piece)
@@ -137,7 +134,7 @@ def copy_stream(stream: BinaryIO, into: BinaryIO) -> str:
 
 
 def _copy_ledger(url: str, to: Path) -> int:
-    """Copy every row but the lease into a ledger in SQLite; how many runs there are."""
+    """Copy all rows except the lease into a ledger in SQLite; return the number of runs."""
     source, target = connect.reader(url), connect.writer(f"sqlite:///{to}")
     try:
         with connect.translated_errors(url), source.begin() as reader, target.begin() as writer:
@@ -150,7 +147,7 @@ def _copy_ledger(url: str, to: Path) -> int:
 
 
 def copy_rows(reader: sa.Connection, writer: sa.Connection) -> None:
-    """Every row but the lease, which belongs to a process of one machine."""
+    """Copy all rows except the lease, which belongs to a process of one machine."""
     for table in tables.metadata.sorted_tables:
         if table is tables.lease:
             continue
@@ -159,8 +156,8 @@ def copy_rows(reader: sa.Connection, writer: sa.Connection) -> None:
 
 
 def _files_to_copy(spec: Spec, *, secret_keys: bool) -> Iterator[tuple[Any, str, str]]:
-    """File system, path there, and name in the backup, of each file; of a table its log before what
-    the log names."""
+    """Yield file system, path there, and name in the backup, of each file; a table's log comes
+    before the files that it names."""
     store, root = store_of(spec.lake_url)
     for table in TABLES:
         log = [path for path in sorted(store.find(f"{root}/{table}/{LOG}")) if not path.endswith(HINT)]
@@ -176,13 +173,12 @@ def _files_to_copy(spec: Spec, *, secret_keys: bool) -> Iterator[tuple[Any, str,
 
 
 def saved_folders(paths: StatePaths) -> tuple[Path, ...]:
-    """The folders of `state` that are saved whole."""
+    """Folders of `state` that are saved completely."""
     return paths.bundles, paths.specs, paths.registry_outbox, paths.reports
 
 
 def store_of(url: str) -> tuple[Any, str]:
-    """The lake's file system and its root. Raises LakeError where it needs a package that is not
-    installed."""
+    """File system and root of the lake. Raises LakeError if a required package is not installed."""
     try:
         store, root = fsspec.core.url_to_fs(url)
     except ImportError as error:
@@ -197,9 +193,9 @@ def _copy_file(store: Any, path: str, to: Path) -> str:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a backup, each of its files verified against its SHA-256.
+    """Manifest of a backup, with each of its files verified against its SHA-256.
 
-    Raises BackupFolderError where there is none, BackupError for one that is damaged.
+    Raises BackupFolderError if there is none, BackupError if it is damaged.
     """
     if not (folder / MANIFEST).is_file():
         if (folder / UNFINISHED).is_file():

@@ -1,5 +1,5 @@
-"""Commands of this installation in processes of their own, for pages that start them: a night that goes on, and others
-that are waited for."""
+"""Commands of this installation in separate processes, for pages that start them: a run in the
+background, and commands that are waited for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COMMAND = (sys.executable, "-m", "forecaster")
 
 
 class NightProcess:
-    """A run in a process of its own, one at a time. Thread-safe."""
+    """A run in a separate process, one at a time. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -25,9 +25,9 @@ class NightProcess:
     def begin(
         self, file: Path, log: Path, *options: str, environment: Mapping[str, str] | None = None, outlives: bool = False
     ) -> bool:
-        """Start a run of this pipeline file, unless one of these is at work; True if it was started.
+        """Start a run of this pipeline file, unless one is at work; return true if it was started.
 
-        The log starts anew. A run that `outlives` this process ends by itself.
+        The log is truncated. A run that `outlives` this process is not stopped with it.
         """
         with self._lock:
             if self.runs:
@@ -48,23 +48,23 @@ class NightProcess:
 
     @property
     def runs(self) -> bool:
-        """True while the run is at work."""
+        """Return true while the run is at work."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def exit_code(self) -> int | None:
-        """Exit code of the last run that has ended; None where none was started, or one is at work."""
+        """Exit code of the last finished run; None if none was started, or one is at work."""
         return self._process.poll() if self._process else None
 
     def stop(self) -> None:
-        """Tell the run to end."""
+        """Terminate the run."""
         if self._process is not None and self.runs:
             self._process.terminate()
 
 
 def output(*arguments: str, folder: Path, seconds: float) -> tuple[int, str]:
-    """Exit code of a command, and what it printed: where it failed, its complaint. A command that takes longer is
-    ended; its code is 124."""
+    """Exit code of a command, and its output, or its error message if it failed. A command that
+    takes longer is killed; its code is 124."""
     try:
         process = subprocess.run(
             [*COMMAND, *arguments],

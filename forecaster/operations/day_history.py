@@ -1,5 +1,5 @@
-"""Bitemporal history of one depot's day: every version, the instant from which it was known, and
-what was refused."""
+"""Bitemporal history of a depot-day: all versions, with the instants from which they were known,
+and rejected rows."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ from forecaster.operations.quarantine import STATES, QuarantinedRow, RowSelectio
 
 @dataclass(frozen=True)
 class Version:
-    """One version of the day's reading (bitemporal: its day, and the instant at which it was
-    recorded)."""
+    """One version of the day's reading (bitemporal: its day, and the instant of its recording)."""
 
-    depot_id: str  # as it was called in the source
+    depot_id: str  # as named in the source
     recorded_at: datetime
     demand: float | None
     open: bool | None
@@ -32,12 +31,12 @@ class Version:
     source: str
     row: int
     batch: str
-    counts: bool  # the one that a run as of now sees
+    counts: bool  # the version that a run as of now uses
 
 
 @dataclass(frozen=True)
 class Day:
-    """The bitemporal history of one depot's day: what the lake holds of it."""
+    """Bitemporal history of one depot-day in the lake."""
 
     depot_id: str
     date: date
@@ -46,10 +45,10 @@ class Day:
 
 
 def versions(spec: Spec, depot_id: str, day: date) -> Day:
-    """All versions of a depot's day, also under its former ids, and all rows that were refused for
-    it.
+    """All versions of a depot-day, also under its former ids, and all rows rejected for it.
 
-    Raises NoUsableData when the lake knows nothing of this day, with what it knows of the depot.
+    Raises NoUsableData if the lake knows nothing of this day; the message states what it knows of
+    the depot.
     """
     lake = Lake.of(spec)
     former = current_rows(frame(lake, "aliases"), ["alias"])

@@ -1,5 +1,4 @@
-"""Health checks (doctor): what is installed, what state a pipeline is in, and what to do where
-something is missing."""
+"""Health checks (doctor): installed packages, state of a pipeline, and remedies."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from forecaster.ledger.soundness import DigestCounts
     from forecaster.ledger.store import Ledger
 
-DISTRIBUTION = "harbor-forecaster"  # what is installed; the module and the command are `forecaster`
+DISTRIBUTION = "harbor-forecaster"  # distribution name; the module and the command are `forecaster`
 CORE_PACKAGES = ("numpy", "pandas", "pyarrow", "deltalake", "onnxruntime", "pydantic", "sqlalchemy")
 EXTRAS = {
     "train": "training",
@@ -43,7 +42,7 @@ EXTRAS = {
 GIB = 2**30
 LITTLE_MEMORY, LITTLE_DISK = 4, 2  # GiB
 DEVICE_SECONDS = 60
-MOST_DAMAGE = 20  # sentences
+MOST_DAMAGE = 20  # maximum number of sentences
 STALE = timedelta(hours=36)
 KEY_EXPIRES_SOON = timedelta(days=30)
 NEW_KEY = "generate a new pair and copy its public key (docs/operations.md, New secrets and keys)"
@@ -67,7 +66,7 @@ print(gru_cpu.compiler() or '')
 
 @dataclass(frozen=True)
 class Sign:
-    """The result of one health check. `warn` and `broken` say the next step; with `broken` nothing
+    """Result of one health check. `warn` and `broken` state the next step; with `broken` nothing
     can run."""
 
     state: Literal["ok", "warn", "broken"]
@@ -79,8 +78,8 @@ class Sign:
 
 
 def examine(spec: Spec | None, *, now: datetime, port: int = 8000) -> Iterator[Sign]:
-    """Run the health checks of the installation and the machine, and with `spec` of a pipeline;
-    nothing is changed."""
+    """Run the health checks of installation and machine and, with `spec`, of a pipeline; nothing is
+    changed."""
     yield _python()
     yield from _packages()
     yield from _devices()
@@ -99,8 +98,7 @@ def examine(spec: Spec | None, *, now: datetime, port: int = 8000) -> Iterator[S
 
 
 def _prefect_server() -> Iterator[Sign]:
-    """A Prefect server of somebody's own; runs go on without it, so that nothing of it is
-    broken."""
+    """Check an external Prefect server; runs continue without it, so it is never `broken`."""
     if not (address := os.environ.get(prefect_api.URL)) or _version("prefect") is None:
         return
     try:
@@ -143,7 +141,7 @@ def _packages() -> Iterator[Sign]:
 
 
 def _required_packages() -> dict[str, list[str]] | None:
-    """Extra → the packages it asks for; the base install is the extra ""."""
+    """Extra → its required packages; the base install is the extra ""."""
     try:
         lines = requires(DISTRIBUTION) or []
     except PackageNotFoundError:
@@ -163,7 +161,7 @@ def _version(package: str) -> str | None:
 
 
 def _devices() -> Iterator[Sign]:
-    """Devices that JAX would train on; asked in a process of its own, since importing it takes
+    """Devices on which JAX would train, determined in a separate process, since its import takes
     seconds."""
     if _version("jax") is None:
         return
@@ -178,7 +176,7 @@ def _devices() -> Iterator[Sign]:
         why = (process.stderr.strip().splitlines() or ["it said nothing"])[-1]
         yield Sign("warn", "devices", f"JAX finds no device: {why}; JAX_PLATFORMS=cpu does without a GPU")
         return
-    # what plugins say comes first
+    # output of plugins comes first
     *_, devices, compiler = process.stdout.replace("cpu cpu", "the CPU").splitlines()
     if shutil.which("nvidia-smi") and "gpu" not in devices and "cuda" not in devices:
         step = "pip install 'jax[cuda12]' in the version that is installed"
@@ -198,7 +196,7 @@ def _compiler(compiler: str) -> Sign:
 
 def _machine() -> Sign:
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / GIB
-    limit = Path("/sys/fs/cgroup/memory.max")  # of a container
+    limit = Path("/sys/fs/cgroup/memory.max")  # limit of a container
     if limit.exists() and (text := limit.read_text().strip()).isdigit():
         memory = min(memory, int(text) / GIB)
     capacity = f"{available_cores()} CPU cores, {memory:.1f} GiB memory"
@@ -248,7 +246,7 @@ def _lake(spec: Spec) -> Iterator[Sign]:
 
 
 def _keys(spec: Spec, now: datetime) -> Iterator[Sign]:
-    """Validity of the public key that expires last; nothing where there is none yet."""
+    """Validity of the public key that expires last; nothing if there is none yet."""
     from forecaster.serving import keys
 
     try:
@@ -307,7 +305,7 @@ def _nights(spec: Spec, ledger: Ledger, now: datetime) -> Iterator[Sign]:
 
 
 def _digests(counts: DigestCounts) -> str:
-    """How many publications were verified."""
+    """Summary of verified publications."""
     text = f"{count(counts.digests, 'publication')} verified, {counts.seals:,} with a signature"
     return text + (f"; {counts.of_before:,} of before digests left out" if counts.of_before else "")
 
@@ -355,7 +353,7 @@ def _champion(spec: Spec, ledger: Ledger) -> Sign:
 
 
 def _registry(spec: Spec) -> Iterator[Sign]:
-    """State of MLflow, asked in a process of its own, and the runs that it has yet to hear."""
+    """Check of MLflow, in a separate process, and the number of runs not yet registered."""
     from forecaster.registry import outbox
 
     if _version("mlflow") is None:

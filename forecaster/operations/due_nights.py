@@ -1,8 +1,9 @@
-"""Missed runs of the cron schedule (catch-up): the ledger says which nights are published, cron
-which should be.
+"""Missed runs of the cron schedule (catch-up): compare the nights published in the ledger with the
+scheduled ones.
 
-A night is identified by its scheduled instant, which a run keeps from its begin. A scheduler that
-comes back from an outage starts what it had planned before; this asks what is missing now.
+A night is identified by its scheduled instant, which a run keeps from its start. A scheduler that
+recovers from an outage starts the runs that it had planned before; this module determines what is
+missing now.
 """
 
 from __future__ import annotations
@@ -19,35 +20,34 @@ from forecaster.errors import SpecError
 from forecaster.ledger.store import Ledger
 
 EARLY = timedelta(minutes=1)
-"""A run may begin so long before its night: schedulers round their wait to seconds, and clocks
+"""A run may begin this much before its night: schedulers round their wait to seconds, and clocks
 differ."""
-LOOKED_AHEAD = 800  # days: two years hold each change of the clock at least once
+LOOKED_AHEAD = 800  # days: two years contain each clock change at least once
 
 
 def scheduled_nights(spec: Spec, now: datetime) -> Iterator[datetime]:
-    """The instants of the scheduled nights up to now, the newest first; one within `EARLY` is among
-    them."""
+    """Instants of the scheduled nights up to now, newest first, including one within `EARLY`."""
     return CronSim(spec.schedule.cron, (now.astimezone(UTC) + EARLY).astimezone(spec.zone), reverse=True)
 
 
 def night_of(spec: Spec, begun: datetime) -> datetime:
-    """The scheduled instant of the night to which a run belongs that begins at an instant."""
+    """Scheduled instant of the night to which a run that begins at an instant belongs."""
     return next(scheduled_nights(spec, begun))
 
 
 def with_neighbours(spec: Spec, nights: Sequence[datetime]) -> list[datetime]:
-    """Consecutive scheduled nights, the oldest first, with the one before and the one after
+    """Return consecutive scheduled nights, oldest first, with the one before and the one after
     them."""
     before = next(CronSim(spec.schedule.cron, nights[0].astimezone(spec.zone), reverse=True))
     return [before, *nights, next_night(spec.schedule.cron, spec.zone, nights[-1])]
 
 
 def matching_night(nights: Sequence[datetime], night: datetime | None, as_of: datetime) -> datetime | None:
-    """The scheduled night, of some with their neighbours, that a run counts for; None: an earlier
+    """Scheduled night, among some with their neighbors, that a run counts for; None: an earlier
     one.
 
     It is the nearest to the run's own `night`, which an edited schedule may no longer have. Without
-    one, as an earlier version left it, it is the newest by `as_of`.
+    one, as for runs of an earlier version, it is the newest by `as_of`.
     """
     after = bisect_right(nights, night or as_of + EARLY)
     if night is not None and 0 < after < len(nights) and nights[after] - night < night - nights[after - 1]:
@@ -56,8 +56,7 @@ def matching_night(nights: Sequence[datetime], night: datetime | None, as_of: da
 
 
 def deadline(spec: Spec, night: datetime) -> datetime:
-    """By when a scheduled night must be out: the first `schedule.deadline` after it begins, local
-    time."""
+    """Deadline of a scheduled night: the first `schedule.deadline` after it begins, in local time."""
     at, local = time.fromisoformat(spec.schedule.deadline), night.astimezone(spec.zone)
     day = local.date() if at > local.time() else local.date() + timedelta(days=1)
     return datetime.combine(day, at, spec.zone)
@@ -69,11 +68,11 @@ def next_night(cron: str, zone: ZoneInfo, now: datetime) -> datetime:
 
 
 def missed_nights(spec: Spec, ledger: Ledger, now: datetime) -> list[datetime]:
-    """Missed runs: the scheduled nights whose publication is missing, the newest first.
+    """Missed runs: scheduled nights without a publication, newest first.
 
-    The newest may be missing on its own account; of those before it at most `schedule.catch_up` are
-    looked at, and none from before the pipeline's first night. A night is there once a run that
-    belongs to it has ended with forecasts.
+    The newest night is always examined; of those before it at most `schedule.catch_up`, and none
+    before the pipeline's first night. A night is published once a run that belongs to it has ended
+    with forecasts.
     """
     due = [night for night, _ in zip(scheduled_nights(spec, now), range(spec.schedule.catch_up + 1), strict=False)]
     first = ledger.first_as_of(spec.name)
@@ -82,7 +81,7 @@ def missed_nights(spec: Spec, ledger: Ledger, now: datetime) -> list[datetime]:
 
 
 def is_awaited(spec: Spec, ledger: Ledger, night: datetime) -> bool:
-    """True if a scheduled night comes after the installation: a deployment before it, or a run
+    """Return true if a scheduled night is after the installation: a deployment before it, or a run
     before its deadline."""
     first_run, deployed = ledger.in_use_since(spec.name)
     return (first_run is not None and first_run <= deadline(spec, night)) or (
@@ -91,8 +90,7 @@ def is_awaited(spec: Spec, ledger: Ledger, night: datetime) -> bool:
 
 
 def without_forecasts(spec: Spec, ledger: Ledger, nights: Sequence[datetime]) -> list[datetime]:
-    """Those of consecutive scheduled nights, the oldest first, for which no run has ended with
-    forecasts."""
+    """Consecutive scheduled nights, oldest first, for which no run has ended with forecasts."""
     bounds = with_neighbours(spec, nights)
     runs = ledger.published_nights(spec.name, since=bounds[0] - EARLY)
     published = {matching_night(bounds, night, as_of) for night, as_of in runs}
@@ -100,8 +98,7 @@ def without_forecasts(spec: Spec, ledger: Ledger, nights: Sequence[datetime]) ->
 
 
 def refuse_changing_hour(spec: Spec, file: object) -> None:
-    """Raise SpecError for a schedule at an hour that the zone's clock skips or has twice on some
-    day."""
+    """Raises SpecError for a schedule at a local time that is skipped or occurs twice on some day."""
     for name in ("cron", "refresh", "maintain"):
         cron = getattr(spec.schedule, name)
         if cron is None:
@@ -116,7 +113,7 @@ def refuse_changing_hour(spec: Spec, file: object) -> None:
 
 
 def _changing_day(zone: ZoneInfo, hour: int, minute: int) -> tuple[str, datetime] | None:
-    """The first day on which a local time is skipped or comes twice, from this year on."""
+    """The first day, from this year on, on which a local time is skipped or occurs twice."""
     first = datetime(datetime.now(zone).year, 1, 1, hour, minute)
     for day in range(LOOKED_AHEAD):
         local = first + timedelta(days=day)

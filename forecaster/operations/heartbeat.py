@@ -1,10 +1,10 @@
-"""Heartbeat (dead man's switch): each night tells a URL that it began, and how it ended, as
-Healthchecks.io has it.
+"""Heartbeat (dead man's switch): each nightly run notifies a URL of its start and end, in the
+protocol of Healthchecks.io.
 
-Whoever listens alerts when nothing came by the deadline: it lives elsewhere, and notices a machine
-that is down. `URL/start` is told at the start, `URL` when the forecasts are out, `URL/fail` when
-they are not, with a sentence in the body. A night never fails by it, and waits for it a few seconds
-at the most.
+The receiver alerts if nothing arrives by the deadline: it runs elsewhere, and so detects a machine
+that is down. `URL/start` is called at the start, `URL` when the forecasts are out, `URL/fail` if
+they are not, with a sentence in the body. A heartbeat never fails the run, and delays it by a few
+seconds at most.
 """
 
 from __future__ import annotations
@@ -24,26 +24,25 @@ from forecaster.errors import DEGRADED, PUBLISHED
 
 Signal = Literal["start", "success", "fail"]
 TRIES = 3
-SILENCE = 3.0  # seconds that a try may take
-LIMIT = 8.0  # seconds that all tries may take
+SILENCE = 3.0  # timeout per try, in seconds
+LIMIT = 8.0  # timeout of all tries, in seconds
 LONGEST_BODY = 2000  # characters
 _SUFFIXES: dict[Signal, str] = {"start": "/start", "success": "", "fail": "/fail"}
 
 
 def address(url: str, signal: Signal) -> str:
-    """The URL of a signal: its suffix stands before the query."""
+    """URL of a signal: its suffix comes before the query."""
     parts = urlsplit(url)
     return urlunsplit(parts._replace(path=parts.path.rstrip("/") + _SUFFIXES[signal]))
 
 
 def signal_of(exit_code: int) -> Signal:
-    """Signal of a night's outcome for the dead man's switch."""
+    """Signal for the outcome of a run."""
     return "success" if exit_code in (PUBLISHED, DEGRADED) else "fail"
 
 
 def send(spec: Spec, signal: Signal, sentence: str = "") -> str | None:
-    """Tell `notify.heartbeat`, where it is declared; returns what was wrong, without the URL, which
-    is a secret."""
+    """Notify `notify.heartbeat`, if declared; return the error, without the URL, which is a secret."""
     url = spec.notify.heartbeat
     if url is None:
         return None
@@ -51,13 +50,13 @@ def send(spec: Spec, signal: Signal, sentence: str = "") -> str | None:
     request.add_header("Content-Type", "text/plain; charset=utf-8")
     try:
         call_within(LIMIT, lambda: _post(request), "notify.heartbeat")
-    except Exception as error:  # of whatever kind a server, a proxy or a resolver may raise
+    except Exception as error:  # a server, a proxy or a resolver may raise anything
         return f"the heartbeat ({signal}) was not taken: {str(error).replace(url, '…') or type(error).__name__}"
     return None
 
 
 def begin(spec: Spec) -> Callable[[], None]:
-    """Tell that a night began, next to it; gives a function that waits until that is through."""
+    """Send the start signal in the background; return a function that waits for its end."""
     if spec.notify.heartbeat is None:
         return lambda: None
     thread = threading.Thread(target=send, args=(spec, "start"), name="heartbeat", daemon=True)
@@ -78,7 +77,7 @@ def _post(request: urllib.request.Request) -> None:
 
 
 def main(words: list[str] | None = None) -> None:
-    """Tell that what keeps a pipeline up has failed, as its systemd unit does (`forecaster up
+    """Send the failure of `forecaster up`, on behalf of its systemd unit (`forecaster up
     --install`)."""
     parser = argparse.ArgumentParser(prog="forecaster.operations.heartbeat")
     parser.add_argument("file", type=Path)

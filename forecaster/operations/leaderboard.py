@@ -1,6 +1,6 @@
 """Model comparison (leaderboard) by rolling-origin backtest: a fresh model, the champion and the
-baselines, on the same days that none of them saw (it says so where the champion did), with a paired
-significance test of the first against the second."""
+baselines on the same unseen days (it states if the champion saw them), with a paired significance
+test of the first against the second."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ from forecaster.training.backtest import CANDIDATE, backtest
 
 RETRAINED = "retrained"
 COLUMNS = {"mape": "MAPE", "wape": "WAPE", "mase": "MASE", "bias": "bias", "wql": "WQL", "coverage": "80 % covers"}
-_PLAIN = ("mase", "wql")  # no share
+_PLAIN = ("mase", "wql")  # not percentages
 
 
 @dataclass(frozen=True)
 class Leaderboard:
-    """The models' backtest scores, the best first, and in a sentence who wins."""
+    """The models' backtest scores, best first, and a sentence on the winner."""
 
     metric: str
     scores: tuple[Scores, ...]
     days: str
     verdict: str
-    rosters: Bills | None = None  # what rosters made of the candidate's forecasts would have cost
+    rosters: Bills | None = None  # cost of rosters from the candidate's forecasts
 
     def lines(self) -> list[str]:
-        """A table for a screen."""
+        """Lines of a table for the terminal."""
         width = max(len(scores.model) for scores in self.scores)
         lines = [f"{'':{width}}  " + "  ".join(f"{name:>11}" for name in COLUMNS.values())]
         for scores in self.scores:
@@ -68,19 +68,21 @@ class Leaderboard:
 
 
 def board(spec: Spec, *, as_of: datetime, progress: Progress, staffing: bool = False) -> Leaderboard:
-    """Backtest a model that is trained on what lies before the held-out days compared with its rivals;
-    changes nothing. With `staffing` also what rosters of these days would have cost. It trains on
-    this machine alone, whatever `training.hosts` says: the hosts of nights wait for nights.
+    """Backtest a model trained on the data before the held-out days against its rivals; nothing is
+    changed.
 
-    Raises MissingExtra where a declared baseline is not installed, NoUsableData where the lake
-    holds too little.
+    With `staffing` also compute the cost of rosters on these days. Training uses this machine
+    alone, whatever `training.hosts` declares: those hosts wait for nightly runs.
+
+    Raises MissingExtra if a declared baseline is not installed, NoUsableData if the lake holds too
+    little.
     """
     for name in spec.backtest.baselines:
-        baselines.ready(name)  # a missing package is told now, not after minutes of training
+        baselines.ready(name)  # reports a missing package now, not after minutes of training
     if spec.training.hosts is not None:
         progress.say("           training.hosts: a backtest trains on this machine alone")
         spec = spec.model_copy(update={"training": spec.training.model_copy(update={"hosts": None})})
-    with Ledger.open(spec.ledger_url) as ledger:  # one that cannot be read is told now, too
+    with Ledger.open(spec.ledger_url) as ledger:  # reports an unreadable ledger now, too
         champion = ledger.champion(spec.name)
     with progress.stage("panel"):
         knowledge = read_as_of(spec, as_of=as_of)
@@ -125,8 +127,8 @@ def _rosters(
     progress: Progress,
     shares: ShiftShares | None,
 ) -> Bills:
-    """Cost of rosters of the held-out days; the first buffers are chosen on the days that
-    calibrated the candidate, which it was not trained on either."""
+    """Cost of rosters on the held-out days; the first buffers are chosen on the days that
+    calibrated the candidate, on which it was not trained either."""
     progress.advance(0, "rosters")
     first = panel_at(cutoffs(panel, spec.backtest.days, spec.backtest.every)[0])
     earlier = first_weeks(folds(predict, first, cutoffs(first, VALIDATION), panel_at))
@@ -152,15 +154,14 @@ def _train_model(panel: Panel, spec: Spec, panel_at: Past, cutoff: date | None, 
 
 
 def _checkpoints(panel: Panel, spec: Spec, panel_at: Past, cutoff: date | None) -> Path:
-    """The night's own where its training is this one, so that nothing is trained twice; else a
-    folder that the next night does not look into."""
+    """Checkpoints of the nightly run if its training is the same, so that nothing is trained twice;
+    otherwise a folder that it does not read."""
     same = cutoff is None and train.is_cached(panel, spec, panel_at)
     return spec.paths.checkpoints if same else spec.paths.backtest_checkpoints
 
 
 def _retrained_model(first: Predictor, panel: Panel, spec: Spec, panel_at: Past, progress: Progress) -> Predictor:
-    """The first model until `backtest.retrain_days` have passed, then one that is trained anew, and
-    so on."""
+    """The first model until `backtest.retrain_days` have passed, then a retrained one, and so on."""
     fold_cutoffs = cutoffs(panel, spec.backtest.days, spec.backtest.every)
     reigns, since = [(fold_cutoffs[0], first)], fold_cutoffs[0]
     for cutoff in fold_cutoffs:
@@ -174,21 +175,20 @@ def _retrained_model(first: Predictor, panel: Panel, spec: Spec, panel_at: Past,
 
     def predict(past_panel: Panel) -> Forecast:
         before = [model for cutoff, model in reigns if cutoff <= past_panel.cutoff]
-        return (before or [first])[-1](past_panel)  # a far horizon begins before the held-out days
+        return (before or [first])[-1](past_panel)  # a long horizon begins before the held-out days
 
     return predict
 
 
 def rank_models(scores: Mapping[str, Scores], metric: str) -> Sequence[Scores]:
-    """Rank models by a metric: the lowest first; NaN last."""
+    """Rank models by a metric: lowest first; NaN last."""
     return sorted(
         scores.values(), key=lambda model: (model.metrics[metric] != model.metrics[metric], model.metrics[metric])
     )
 
 
 def winner_sentence(scores: Mapping[str, Scores], metric: str) -> str:
-    """Paired significance test of the best against the second, as a sentence: who wins, and is it
-    more than chance."""
+    """Sentence on the winner, with a paired significance test against the second."""
     first, second = rank_models(scores, metric)[:2]
     comparison = difference(first.folds, second.folds, first.scale, metric)
     return comparison.sentence(first.model, second.model, metric) + "."

@@ -1,4 +1,4 @@
-"""Refuse a run by hand on an archive before its work begins: every day that it would forecast is
+"""Reject a manual run on an archive before its work begins: all days that it would forecast are
 long past."""
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from forecaster.lake import NOT_THERE, Lake
 from forecaster.ledger.store import Ledger
 from forecaster.publishing import caveats
 
-MOST_SECONDS = 3.0  # of reading; of what has not ended by then nothing is said
-NEARLY_ALL = 0.9  # of the days that must be readable: of others nobody knows how new they are
+MOST_SECONDS = 3.0  # time limit for reading; no verdict without a result by then
+NEARLY_ALL = 0.9  # minimum share of readable days; otherwise the newest is uncertain
 _AT_ONCE = timedelta(minutes=1)
 
 
 def refuse_archive(spec: Spec, file: Path, command: str, *, now: datetime) -> None:
-    """Raise StaleHistory where the newest reading is so old that the data are an archive; it says
-    what to type.
+    """Raises StaleHistory if the newest reading is so old that the data are an archive; the message
+    states what to type.
 
-    A pipeline that has published as of the present is none, however long its feed has been silent:
-    its nights go on with what they have. Of what cannot be read now, or not within MOST_SECONDS,
-    nothing is said either: the run does.
+    A pipeline that has published as of the present is not an archive, however long its feed has
+    been silent: its nightly runs continue with the data they have. Data that cannot be read now, or
+    not within MOST_SECONDS, are left to the run.
     """
     today = now.astimezone(spec.zone).date()
     try:
@@ -44,7 +44,7 @@ def refuse_archive(spec: Spec, file: Path, command: str, *, now: datetime) -> No
             return
         is_ingested = _of_lake(lambda: Lake(spec.lake_url).version("demand") != NOT_THERE)
     except ForecasterError:
-        return  # the run tells it better
+        return  # the run reports it better
     first = caveats.what_an_archive_lacks(spec)
     if first and is_ingested:
         first += f" and another `lake` than {spec.lake_url}, in which these readings count from their arrival"
@@ -57,11 +57,11 @@ def refuse_archive(spec: Spec, file: Path, command: str, *, now: datetime) -> No
 
 
 def newest_day(spec: Spec, today: date) -> date | None:
-    """The last day before today for which the demand source has a count; or one that is no
-    archive's, which is enough.
+    """Last day before today with a count in the demand source; or any day recent enough to rule out
+    an archive.
 
-    None where it has no such day, or cannot be read soon. Raises ForecasterError where it cannot be
-    read at all.
+    None if there is no such day, or it cannot be read in time. Raises ForecasterError if the source
+    is unreadable.
     """
     source, columns = spec.demand.source, spec.demand.columns
     required, _ = source_columns(spec)
@@ -95,8 +95,8 @@ def _highest(day: Any, today: date) -> date | None:
 
 
 def _has_run_in_its_time(spec: Spec) -> bool:
-    """Has a night been published when it was due, rather than as of a day long past, or is one at
-    work?"""
+    """Return true if a night was published when it was due, instead of as of a day long past, or
+    one is at work."""
     try:
         with Ledger.open_reader(spec.ledger_url) as ledger:
             runs = ledger.runs(spec.name, nights=True)
@@ -114,5 +114,5 @@ def _is_newer_in_lake(spec: Spec, today: date) -> bool:
 
 
 def _of_lake(question: Callable[[], bool]) -> bool:
-    """Facts from the lake. Raises TimeLimitExceeded where that takes too long."""
+    """Result of a query of the lake. Raises TimeLimitExceeded if it takes too long."""
     return call_within(MOST_SECONDS, question, "the lake")

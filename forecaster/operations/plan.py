@@ -1,8 +1,8 @@
-"""Plan before apply: what tonight would do, and its diff against the last published night; nothing
-is changed.
+"""Plan before apply: the actions of the next nightly run, and its diff against the last published
+one; nothing is changed.
 
-A plan is written down with the digest of its pipeline file, so that `apply` deploys what was looked
-at.
+A plan is saved with the digest of its pipeline file, so that `apply` deploys exactly what was
+reviewed.
 """
 
 from __future__ import annotations
@@ -34,25 +34,24 @@ from forecaster.operations import due_nights
 from forecaster.plugins import plugin
 from forecaster.publishing import champion_fit
 
-MOST_NAMES = 8  # of depots or days that a line names
+MOST_NAMES = 8  # maximum number of depots or days named in a line
 
 
 @dataclass(frozen=True)
 class PreviousNight:
-    """The last published night, as the ledger and the state folder have it; all empty before the
-    first."""
+    """The last published night, from the ledger and the state folder; all empty before the first."""
 
     head: Head | None = None
     depots: tuple[PublishedDepot, ...] = ()
-    pipeline_file: Mapping[str, Any] | None = None  # its pipeline file
+    pipeline_file: Mapping[str, Any] | None = None  # as saved by its run
     timings: Mapping[str, float] | None = None
     missing: tuple[datetime, ...] = ()
-    champion: tuple[str, ...] = ()  # what becomes of it
+    champion: tuple[str, ...] = ()  # sentences on its compatibility
 
 
 def save_spec(spec: Spec) -> None:
-    """Save what a pipeline file declares, under its digest (idempotent): a later plan compares with
-    it."""
+    """Save a pipeline file's declarations under its digest (idempotent), for comparison by later
+    plans."""
     here = spec.paths.specs / f"{spec.digest}.json"
     if here.exists():
         here.touch()
@@ -61,10 +60,10 @@ def save_spec(spec: Spec) -> None:
 
 
 def last_valid_spec(file: Path) -> Spec | None:
-    """The pipeline file as the newest run or deployment saved it, for one that is wrong by now;
-    None: there is none.
+    """Pipeline file as saved by the newest run or deployment, in place of an invalid one; None if
+    there is none.
 
-    Its state folder and its name are looked for in the text, which need not be YAML.
+    Its state folder and name are searched in the text, which need not be valid YAML.
     """
     text = file.read_text("utf-8", "replace") if file.is_file() else ""
     keys = dict(re.findall(r"^(name|state): *['\"]?([^\s'\"#]+)", text, re.MULTILINE))
@@ -79,10 +78,10 @@ def last_valid_spec(file: Path) -> Spec | None:
 
 
 def plan(spec: Spec, file: Path, now: datetime) -> Iterator[str]:
-    """The plan, line by line; a source that cannot be read is a line, too.
+    """Lines of the plan; an unreadable source is a line, too.
 
-    Raises LedgerError and LakeError where these cannot be read, ForecasterError where the plan
-    cannot be saved.
+    Raises LedgerError and LakeError if these are unreadable, ForecasterError if the plan cannot be
+    saved.
     """
     before = _previous_night(spec, now)
     yield f"{spec.name}, as of {now.astimezone(spec.zone):%Y-%m-%d %H:%M} {spec.timezone}"
@@ -107,7 +106,7 @@ def _save_plan(spec: Spec, now: datetime) -> None:
 
 
 def require_plan(spec: Spec, file: Path) -> None:
-    """Raise SpecError unless the last plan was of this very pipeline file."""
+    """Raises SpecError unless the last plan was made from this very pipeline file."""
     try:
         planned_digest = json.loads(spec.paths.plan.read_text("utf-8"))["spec_digest"]
     except (OSError, ValueError, KeyError):
@@ -120,7 +119,7 @@ def require_plan(spec: Spec, file: Path) -> None:
 
 
 def differences(before: Any, now: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Recursive diff of two nested mappings: each key whose value differs, as (path, before, now),
+    """Recursive diff of two nested mappings: keys with different values, as (path, before, now);
     None if absent."""
     if isinstance(before, dict) and isinstance(now, dict):
         for key in sorted(before.keys() | now.keys()):
@@ -199,15 +198,14 @@ def _data(spec: Spec, before: PreviousNight, now: datetime) -> Iterator[str]:
 
 
 def _without_model(spec: Spec, outcome: dry_run.DryRun) -> str:
-    """Result of the night without a panel: where the lake holds readings, a forecast all the
-    same."""
+    """Line on a night without a panel: if the lake holds readings, there is a forecast anyway."""
     if outcome.ingested is not None or Lake.of(spec).version("demand") == NOT_THERE:
         return f"nothing can be forecast tonight: {outcome.fault}"
     return f"no model can be made tonight: {outcome.fault}; the champion or the fallback forecasts"
 
 
 def _depots_and_calendar(panel: Panel, before: PreviousNight) -> Iterator[str]:
-    """Depots and named days that are new or gone since the last published night."""
+    """Depots and named days added or removed since the last published night."""
     published = {depot.depot_id for depot in before.depots}
     open_ = {name for row, name in enumerate(panel.depot_ids) if panel.open[row, -60:].any()}
     yield from _new_and_dropped("depots", open_ - published, published - set(panel.depot_ids))
@@ -243,8 +241,8 @@ def _training_reuse(spec: Spec, panel: Panel, panel_at: Past | None) -> str:
 
 
 def _worthwhile(spec: Spec, now: datetime) -> str:
-    """By when is trained again at the latest; whether tonight is, the night weighs on what will
-    have come in."""
+    """Latest date of the next training; whether the next run trains is decided by that run, from
+    its data."""
     try:
         with Ledger.open_reader(spec.ledger_url) as ledger:
             latest = plugin("worthwhile").latest(spec, ledger, now)

@@ -1,5 +1,4 @@
-"""Prefect API probe: whether the server that `PREFECT_API_URL` names is one that this client may
-speak to."""
+"""Prefect API probe: check whether the server at `PREFECT_API_URL` is compatible with this client."""
 
 from __future__ import annotations
 
@@ -13,15 +12,15 @@ from importlib.metadata import version
 from forecaster.errors import ForecasterError
 
 URL = "PREFECT_API_URL"
-PROBE = 8  # seconds in which a server must answer
+PROBE = 8  # timeout of an answer, in seconds
 
 
 def probe(address: str) -> str:
-    """Ask a server of somebody's own whether it is one that this client may speak to; a remark
-    where it is older.
+    """Check whether an external server is compatible with this client; return a remark if its
+    version differs.
 
-    Raises ForecasterError when nothing answers within `PROBE` seconds, what answers is no Prefect,
-    or its version differs in the first number.
+    Raises ForecasterError if nothing answers within `PROBE` seconds, the answer is not from
+    Prefect, or the major version differs.
     """
     address = address.rstrip("/")
     status, body = _answer(f"{address}/health")
@@ -35,7 +34,7 @@ def probe(address: str) -> str:
     status, body = _answer(f"{address}/admin/version")
     ours, theirs = version("prefect"), body.decode("utf-8", "replace").strip('"')
     if status != 200 or theirs == ours or not re.fullmatch(r"\d+\.\d+[\w.+-]*", theirs):
-        return ""  # among others a server that wants a key for this
+        return ""  # e.g. a server that requires a key for this
     if theirs.split(".")[0] != ours.split(".")[0]:
         raise ForecasterError(
             f"the server at {address} is Prefect {theirs}, this client {ours}; wanted the same version"
@@ -44,8 +43,8 @@ def probe(address: str) -> str:
 
 
 def _answer(url: str) -> tuple[int, bytes]:
-    """Status and the beginning of an answer; a server that sends byte by byte has `PROBE` seconds
-    in all."""
+    """Status and beginning of an answer; a server that sends byte by byte has `PROBE` seconds in
+    total."""
     end = time.monotonic() + PROBE
     try:
         with urllib.request.urlopen(url, timeout=PROBE) as answer:

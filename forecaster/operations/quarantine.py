@@ -1,9 +1,9 @@
-"""Dead-letter table (quarantine) of refused rows: list them, release a row as it stands, or discard
-it for good.
+"""Dead-letter table (quarantine) of rejected rows: list them, release a row as it stands, or
+discard it permanently.
 
-A decision is a row of its own with who, why and when; what was refused stays as it was. A released
-reading is known from the instant of its release on, so that runs as of an earlier instant see what
-was seen then.
+A decision is a row of its own with author, reason and instant; the rejected row stays unchanged. A
+released reading is known from the instant of its release on, so that runs as of an earlier instant
+see what was known then.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from forecaster.lake import TABLES, Lake
 State = Literal["open", "settled", "released", "discarded"]
 STATES: tuple[State, ...] = get_args(State)
 _ANOTHER_COUNTS = ("superseded", "duplicate_row")
-SHORTEST = 4  # digits of an id that are enough to name it
-# in messages, before the rule
+SHORTEST = 4  # minimum digits of an abbreviated id
+# prefix of the rule in messages
 _STOPPED_BY = "found nothing wrong with this row, but its batch was stopped: "
 _STATE_AFTER = {"release": "released", "discard": "discarded"}
 
 
 @dataclass(frozen=True)
 class QuarantinedRow:
-    """A quarantined row, and what was decided about it."""
+    """A quarantined row, and the decision on it."""
 
     id: str
     depot_id: str
@@ -55,14 +55,14 @@ class QuarantinedRow:
     message: str
     content: str  # the row as JSON
     recorded_at: datetime
-    state: State  # settled: the source has told of this depot and day since, and was believed
+    state: State  # settled: the source has since sent an accepted reading of this depot and day
     by: str | None = None
     reason: str | None = None
     decided_at: datetime | None = None
 
     @property
     def became(self) -> str:
-        """Outcome of the row, in a sentence."""
+        """Sentence on the outcome of the row."""
         if self.state in ("released", "discarded"):
             since = "counts since" if self.state == "released" else "counts no more"
             return f"{self.state} by {self.by} on {self.decided_at:%Y-%m-%d %H:%M} UTC, and {since}: {self.reason}"
@@ -75,11 +75,10 @@ class QuarantinedRow:
 
 @dataclass(frozen=True)
 class RowSelection:
-    """Filter of quarantined rows: those that meet all of the criteria that are not None or
-    empty."""
+    """Filter of quarantined rows: those that meet all criteria that are not None or empty."""
 
-    ids: tuple[str, ...] = ()  # whole, or the first digits
-    rule: str | None = None  # that the row broke, or that stopped its batch
+    ids: tuple[str, ...] = ()  # complete, or their first digits
+    rule: str | None = None  # broken by the row, or by the batch that was stopped
     depot_id: str | None = None
     batch: str | None = None
 
@@ -87,10 +86,10 @@ class RowSelection:
 def quarantined_rows(
     spec: Spec, selection: RowSelection | None = None, *, states: Sequence[State] = ("open",)
 ) -> list[QuarantinedRow]:
-    """The quarantined rows that are selected and in one of the states, the newest first.
+    """Selected quarantined rows in one of the states, newest first.
 
-    Raises SpecError for an id that names no row, or several, and for a lake of another fleet;
-    LakeError when it cannot be read.
+    Raises SpecError for an id that matches no row or several, and for a lake of another fleet;
+    LakeError if it is unreadable.
     """
     lake, selection = Lake.of(spec), selection or RowSelection()
     lake_owner.refuse_other_fleets(spec, lake)
@@ -103,7 +102,7 @@ def quarantined_rows(
         if (criterion := getattr(selection, name)) is not None:
             rows = rows[rows[name] == criterion]
     if rows.empty:
-        return []  # pandas joins no two columns of words of which both are empty
+        return []  # pandas cannot join two empty text columns
     last = latest(frame(lake, "decisions"), ["id"]).set_index("id")
     rows = rows.join(last.rename(columns={"recorded_at": "decided_at"}), on="id")
     rows = rows.assign(state=rows["action"].map(_STATE_AFTER).fillna(_open_or_settled(rows, lake)))
@@ -112,11 +111,10 @@ def quarantined_rows(
 
 
 def release(spec: Spec, selection: RowSelection, *, by: str, reason: str, now: datetime) -> list[QuarantinedRow]:
-    """Release open rows into the history, known from now on (idempotent); returns them.
+    """Release open rows into the history, known from now on (idempotent); return them.
 
-    Each is held against the contract once more, but for the rule that it is released from. Raises
-    SpecError, and changes nothing, when one of them cannot be read as it stands, or when none is
-    meant.
+    Each is checked against the contract again, except for the rule that it broke. Raises SpecError,
+    changing nothing, if a row cannot be read as it stands, or none is selected.
     """
     rows, lake = _undecided_rows(spec, selection), Lake.of(spec)
     instant = int(pd.Timestamp(now).as_unit("us").asm8.astype(np.int64))
@@ -125,7 +123,7 @@ def release(spec: Spec, selection: RowSelection, *, by: str, reason: str, now: d
     of_orders, of_days = (
         contract_of(each, lake, depots, former, now=now, waived=waived) for each in (spec, _of_whole_days(spec))
     )
-    # all rows are checked before the first is written, so that a refusal changes nothing
+    # all rows are checked before the first is written, so that an error changes nothing
     blocks = map(_block, rows)
     outcomes = [(of_days if spec.demand.columns.demand in block else of_orders).sort(block) for block in blocks]
     if refused := [outcome.refused["message"].iloc[0] for outcome in outcomes if len(outcome.refused)]:
@@ -139,8 +137,8 @@ def release(spec: Spec, selection: RowSelection, *, by: str, reason: str, now: d
         for outcome, row in zip(outcomes, rows, strict=True)
     ]
     for batch, part in readings.concatenate(parts).groupby("batch", observed=True):
-        # a release that was killed before its decision was written is done again: what the lake has
-        # is not new
+        # a release that was killed before its decision was written is repeated: rows already in the
+        # lake are not new
         last = reading_versions.latest(part.drop(columns="batch"))
         new = reading_versions.new_readings(last, _stored_versions(lake, last), declared=False, now=instant)
         lake.append("demand", demand_table(last.assign(recorded_at=new.recorded_at)[new.new], batch=str(batch)))
@@ -149,10 +147,9 @@ def release(spec: Spec, selection: RowSelection, *, by: str, reason: str, now: d
 
 
 def discard(spec: Spec, selection: RowSelection, *, by: str, reason: str, now: datetime) -> list[QuarantinedRow]:
-    """Discard open rows for good: they stay where they are, and no night tells of them again;
-    returns them.
+    """Discard open rows permanently, and return them: they are kept, but no run reports them again.
 
-    Raises SpecError when none is meant.
+    Raises SpecError if none is selected.
     """
     rows = _undecided_rows(spec, selection)
     _decide(Lake.of(spec), rows, "discard", by, reason, now)
@@ -160,8 +157,7 @@ def discard(spec: Spec, selection: RowSelection, *, by: str, reason: str, now: d
 
 
 def base_id(identity: str) -> str:
-    """The content hash in a row's id, which identical rows have in common; what follows `-` tells
-    them apart."""
+    """Content hash in a row's id, shared by identical rows; the part after `-` distinguishes them."""
     return identity.partition("-")[0]
 
 
@@ -182,14 +178,14 @@ def _decide(lake: Lake, rows: Sequence[QuarantinedRow], action: str, by: str, re
 
 
 def _of_whole_days(spec: Spec) -> Spec:
-    """The pipeline file as a released row is read: it may be a day that was made of many rows, and
-    has their count."""
+    """Pipeline file for reading a released row, which may be a day aggregated from many rows, with
+    their count."""
     columns = spec.demand.columns.model_copy(update={"order_id": None})
     return spec.model_copy(update={"demand": spec.demand.model_copy(update={"aggregate": "none", "columns": columns})})
 
 
 def _block(row: QuarantinedRow) -> pd.DataFrame:
-    """The row as its source gave it."""
+    """The row as given by its source."""
     content = {name: [value] for name, value in json.loads(row.content).items()}
     return pd.DataFrame({**content, ROW: [row.row], FAULT: [""], FILE: pd.Categorical([row.source])})
 
@@ -206,7 +202,7 @@ def _current_depots(lake: Lake) -> pd.DataFrame:
 
 
 def _open_or_settled(rows: pd.DataFrame, lake: Lake) -> Any:
-    """open, or settled where the history has a reading of the same depot and day recorded since."""
+    """Return "open", or "settled" if the history has a later reading of the same depot and day."""
     dated = rows[rows["date"].notna() & (rows["depot_id"] != "")]
     if dated.empty:
         return pd.Series("open", rows.index)
@@ -225,7 +221,7 @@ def _open_or_settled(rows: pd.DataFrame, lake: Lake) -> Any:
 
 
 def _full_id(prefix: str, ids: pd.Series[str]) -> str:
-    """The id that was meant by its first digits."""
+    """Complete an id from its first digits."""
     if (ids == prefix).any():
         return prefix
     matches = list(ids[ids.str.startswith(prefix)].unique()) if len(prefix) >= SHORTEST else []
@@ -241,8 +237,7 @@ def _full_id(prefix: str, ids: pd.Series[str]) -> str:
 
 
 def _is_stopped_by(rule: str, rows: pd.DataFrame) -> pd.Series[bool]:
-    """True if rows are there because a batch was stopped by this rule, which their messages
-    name."""
+    """Mask of rows whose batch was stopped by this rule, which their messages name."""
     return (rows["rule"] == STOPPED) & rows["message"].str.contains(f"{_STOPPED_BY}{rule}: ", regex=False)
 
 

@@ -1,9 +1,9 @@
-"""Restore from a backup: into an empty place, or, with `replace`, in place of what is there.
+"""Restore from a backup: into an empty place or, with `replace`, over existing data.
 
-Every file is compared with its digest before anything is touched. The ledger comes last, in one
-transaction: until then nothing on the page has changed. One that is damaged, or of another version,
-is renamed just before. A file in `state` marks a restore in progress: readers refuse the state that
-an interrupted one leaves, until it is repeated.
+Every file is verified against its digest before anything is changed. The ledger comes last, in one
+transaction: until then nothing on the page has changed. A ledger that is damaged, or of another
+version, is renamed just before. A file in `state` marks a restore in progress: readers reject the
+state of an interrupted one until it is repeated.
 """
 
 from __future__ import annotations
@@ -30,30 +30,29 @@ from forecaster.serving import keys
 from forecaster.serving.keys import PUBLIC
 
 LEAP = 10_000
-"""Numbers of publications that are left out: those given since the backup may still be in some
-browser's cache."""
-BESIDE = ".restore-"  # how the folder begins in which a copy of the ledger is brought up to date
-# a public key of a backup, by its digest: next to those of this machine
+"""Gap in publication ids: ids assigned since the backup may still be in browser caches."""
+BESIDE = ".restore-"  # prefix of the folder in which a copy of the ledger is migrated
+# name of a backup's public key, by digest: next to those of this machine
 BROUGHT = f"restored-{{}}{PUBLIC}"
 
 
 def restore(
     spec: Spec, folder: Path, *, replace: bool = False, remark: Callable[[str], None] = lambda _: None
 ) -> Manifest:
-    """Restore ledger, lake and bundles; with `replace` in place of what is there. What has to be
-    said of a ledger that was not sound goes to `remark`.
+    """Restore ledger, lake and bundles; with `replace` over existing data. Remarks on an unsound
+    ledger go to `remark`.
 
-    Raises BackupFolderError where there is no backup, one of another pipeline, or something is in
-    its place; BackupError where it is not whole; ForeignLake where the lake there is of another
-    fleet; Busy where a run is at work; LedgerError where the ledger cannot be written,
-    UnusableLedger where it is damaged or of another version and is not to be replaced.
+    Raises BackupFolderError if there is no backup, it is of another pipeline, or the place is not
+    empty; BackupError if it is incomplete; ForeignLake if the existing lake belongs to another
+    fleet; Busy if a run is at work; LedgerError if the ledger is not writable, UnusableLedger if it
+    is damaged or of another version and must not be replaced.
     """
     manifest = backup.read_manifest(folder)
     if manifest.pipeline != spec.name:
         raise BackupFolderError(f"{folder}: found a backup of {manifest.pipeline}, wanted one of {spec.name}")
-    with suppress(LakeError):  # a damaged one is to be replaced
+    with suppress(LakeError):  # a damaged one is replaced
         lake_owner.refuse_other_fleets(spec)
-    # what is there is half of another restore
+    # a half-finished restore may be replaced
     may_replace = replace or spec.paths.restoring.exists()
     try:
         fault = _ledger_fault(spec, may_replace=may_replace)
@@ -69,10 +68,9 @@ def restore(
 
 
 def _ledger_fault(spec: Spec, *, may_replace: bool) -> str | None:
-    """Return the reason why the existing ledger cannot be written; None if it can, or if there is
-    none.
+    """Reason why the existing ledger is not writable; None if it is, or if there is none.
 
-    Raises Busy if a run is at work, BackupFolderError or UnusableLedger where something may not be
+    Raises Busy if a run is at work, BackupFolderError or UnusableLedger if something must not be
     replaced, and LedgerError for an unusable PostgreSQL database.
     """
     try:
@@ -97,7 +95,7 @@ def _ledger_fault(spec: Spec, *, may_replace: bool) -> str | None:
 
 @contextmanager
 def _reading(spec: Spec) -> Iterator[sa.Connection]:
-    """A read transaction on the ledger, during which others may write."""
+    """Open a read transaction on the ledger, during which others may write."""
     engine = connect.reader(spec.ledger_url, patience=connect.PATIENCE)
     try:
         with connect.translated_errors(spec.ledger_url), engine.begin() as reader:
@@ -111,20 +109,20 @@ def _put_aside(spec: Spec, fault: str, remark: Callable[[str], None]) -> None:
     file = connect.sqlite_file(spec.ledger_url)
     assert file is not None
     aside = file.with_name(f"{file.name}.replaced-{datetime.now(UTC):%Y%m%dT%H%M%S}")
-    for suffix in ("-wal", "-shm", ""):  # the file last: a new one must never lie next to them
+    for suffix in ("-wal", "-shm", ""):  # the database file last: a new one must never be next to the old log
         with suppress(FileNotFoundError):
             file.with_name(file.name + suffix).rename(aside.with_name(aside.name + suffix))
     remark(f"{fault}; that ledger is now {aside}, and no run was looked up in it")
 
 
 def _restore_ledger(spec: Spec, folder: Path) -> None:
-    """Replace the rows of the ledger by those of the backup. Raises Busy where a run is at work by
-    now."""
+    """Replace the rows of the ledger by those of the backup. Raises Busy if a run has started in
+    the meantime."""
     target = connect.writer(spec.ledger_url)
     try:
         with tempfile.TemporaryDirectory(dir=spec.paths.folder, prefix=BESIDE) as beside:
             copy = shutil.copy(folder / LEDGER, Path(beside) / LEDGER)
-            # which brings one of an older version to ours
+            # migrates a copy of an older version
             source = connect.writer(f"sqlite:///{copy}")
             with connect.translated_errors(spec.ledger_url), source.begin() as reader, target.begin() as writer:
                 _refuse_while_busy(lease.read_lease(writer, spec.name), spec)
@@ -135,8 +133,7 @@ def _restore_ledger(spec: Spec, folder: Path) -> None:
 
 
 def _begin(spec: Spec, folder: Path) -> None:
-    """Write down that a restore is under way, and remove what an earlier one has left that was
-    killed."""
+    """Mark a restore as in progress, and remove leftovers of a killed one."""
     spec.paths.folder.mkdir(parents=True, exist_ok=True)
     spec.paths.restoring.write_text(str(folder.absolute()), "utf-8")
     for left in spec.paths.folder.glob(f"{BESIDE}*"):
@@ -144,7 +141,7 @@ def _begin(spec: Spec, folder: Path) -> None:
 
 
 def _refuse_while_busy(current: Lease | None, spec: Spec) -> None:
-    """Raises Busy where a run is at work."""
+    """Raises Busy if a run is at work."""
     if current is not None and not lease.is_gone(current.holder) and current.expires_at > datetime.now(UTC):
         raise Busy(current.sentence(spec.zone))
 
@@ -183,7 +180,7 @@ def _place(file: Path, to: Path) -> None:
         return
     to.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if to.name in backup.SECRETS:
-        keys.write_owner_only(to, file.read_bytes())  # a machine that has one goes on with its own
+        keys.write_owner_only(to, file.read_bytes())  # a machine with a key of its own keeps it
     else:
         shutil.copyfile(file, to.with_name(BROUGHT.format(artifact.file_digest(file)[:8])))
 
@@ -198,7 +195,7 @@ def _replace_rows(reader: sa.Connection, writer: sa.Connection) -> None:
 
 
 def _count_on(writer: sa.Connection, table: sa.Table, leap: int) -> None:
-    """Let the numbers of further rows begin after those that are there."""
+    """Continue the numbering of new rows after the existing ones."""
     [key] = table.primary_key.columns
     highest = writer.execute(sa.select(sa.func.coalesce(sa.func.max(key), 0))).scalar_one() + leap
     if writer.dialect.name == "postgresql":

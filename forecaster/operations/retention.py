@@ -1,8 +1,6 @@
-"""Retention policy: remove what is older than the pipeline file declares; what is in use stays,
-however old.
+"""Retention policy: remove what is older than declared in the pipeline file; items in use stay.
 
-Called while no other run is at work. Everything removed could be made again, or nobody reads it any
-more.
+Called while no other run is at work. Everything removed can be recreated or is no longer read.
 """
 
 from __future__ import annotations
@@ -26,12 +24,12 @@ from forecaster.plugins import optional
 from forecaster.serving import keys
 from forecaster.serving.bundle import MANIFEST
 
-LEFTOVER = timedelta(days=1)  # of a writer that was killed; a living one renames within minutes
+LEFTOVER = timedelta(days=1)  # age of files left by a killed writer; a living one renames them within minutes
 
 
 @dataclass(frozen=True)
 class CleanupCounts:
-    """Number of removed items by kind, and the lake's files before and after."""
+    """Number of removed items by kind, and the number of the lake's files before and after."""
 
     bundles: int
     checkpoints: int
@@ -39,7 +37,7 @@ class CleanupCounts:
     leftovers: int
     runs: int
     files: tuple[int, int]
-    nameless_plans: int = 0  # plans of the week that lost the names of their people
+    nameless_plans: int = 0  # plans of the week whose names were removed
 
     def sentence(self) -> str:
         parts = [
@@ -63,10 +61,10 @@ class CleanupCounts:
 
 
 def tidy(spec: Spec, *, now: datetime, keep: str) -> CleanupCounts:
-    """Remove what is older than its retention; `keep` is the run that does it.
+    """Remove what is older than its retention; `keep` is the current run.
 
-    Raises ForeignLake where the lake is of another fleet, LakeError or LedgerError where they
-    cannot be read, or the ledger cannot be written.
+    Raises ForeignLake if the lake belongs to another fleet, LakeError or LedgerError if they are
+    unreadable, or the ledger is not writable.
     """
     lake_owner.refuse_other_fleets(spec)
     paths, retention = spec.paths, spec.retention
@@ -103,13 +101,13 @@ def tidy(spec: Spec, *, now: datetime, keep: str) -> CleanupCounts:
 
 
 def sweep(spec: Spec) -> None:
-    """Crash recovery: remove what a killed run has left half written; its lease must be this
-    process's by now."""
+    """Crash recovery: remove half-written files of a killed run; this process must hold its lease."""
     _remove(_leftovers(spec.paths), None)
 
 
 def _is_of(spec: Spec, bundle: Path) -> bool:
-    """True if a folder is a whole bundle of this pipeline: others may share the folder."""
+    """Return true if a folder is a complete bundle of this pipeline: others may share the parent
+    folder."""
     try:
         return bool(json.loads((bundle / MANIFEST).read_text("utf-8"))["pipeline"] == spec.name)
     except (OSError, ValueError, KeyError, TypeError):
@@ -122,12 +120,12 @@ def _leftovers(paths: StatePaths) -> Iterator[Path]:
 
 
 def _unfinished(path: Path) -> bool:
-    """True for what a writer makes as well, before it renames it."""
+    """Return true for names that a writer uses before renaming."""
     return path.name.startswith(".") or path.name.endswith(".new")
 
 
 def _remove(paths: Iterable[Path], before: datetime | None) -> int:
-    """Remove what was last changed before an instant, or all; returns how many there were."""
+    """Remove files last changed before an instant, or all; return their number."""
     old = [path for path in paths if before is None or path.lstat().st_mtime < before.timestamp()]
     for path in old:
         if path.is_dir() and not path.is_symlink():

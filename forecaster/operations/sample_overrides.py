@@ -1,5 +1,4 @@
-"""Planners' numbers of the sample, so that its pages have some to show: made up, and said to be
-so."""
+"""Planners' numbers for the sample, so that its pages show some; they are labeled as made up."""
 
 from __future__ import annotations
 
@@ -14,9 +13,9 @@ from forecaster.planning.overrides import ProposedOverride
 
 BY = "the sample"
 NOTE = "Made up, so that the sample has a planner's number to show."
-EVERY = 2  # days from one override to the next
+EVERY = 2  # days between two overrides
 DAYS_AHEAD = 2
-AFTER = timedelta(hours=5)  # from the morning's forecast to a planner's number
+AFTER = timedelta(hours=5)  # time from the morning's forecast to a planner's number
 
 
 def is_sample(spec: Spec) -> bool:
@@ -25,10 +24,9 @@ def is_sample(spec: Spec) -> bool:
 
 
 def override_one_day(spec: Spec, as_of: datetime, publication_id: int | None) -> None:
-    """Save a number for one depot's day of a publication, on every other morning.
+    """Save a number for one depot-day of a publication, every other morning.
 
-    Of the same morning always the same one, up to a tenth above or below the model's. Raises as
-    `service.save` does.
+    Deterministic by morning; up to a tenth above or below the model's. Raises as `service.save`.
     """
     morning = as_of.astimezone(spec.zone).date()
     if morning.toordinal() % EVERY:

@@ -1,10 +1,10 @@
-"""Webhook of published schedules: each publication and each change of published days is posted,
-signed after Standard Webhooks (https://www.standardwebhooks.com).
+"""Webhook of published schedules: post each publication and each change of published days, signed
+per Standard Webhooks (https://www.standardwebhooks.com).
 
-An event is what one transaction wrote to the schedule, so that these rows are the outbox: an event
-without a row `sent` in `forecaster.ledger.once` is posted by the next attempt, which a publication,
-an override or a night makes. Its id and content follow from its rows alone, so that a receiver
-whose answer was lost knows it again.
+An event is what one transaction wrote to the schedule, so these rows are the outbox: an event
+without a row `sent` in `forecaster.ledger.once` is posted by the next attempt, made by a
+publication, an override or a run. Its id and content derive from its rows alone, so that a receiver
+whose answer was lost recognizes it.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from forecaster.ledger.store import Ledger
 from forecaster.planning import schedules
 from forecaster.planning.schedules import ScheduleChange
 
-EACH, ALL = 5.0, 15.0  # seconds that an answer may take, and that one attempt begins events for
+EACH, ALL = 5.0, 15.0  # timeout of an answer, and time after which an attempt starts no further event, in seconds
 KEY = "notify.schedule"
-_WINDOW = timedelta(days=DAYS_KEPT - 1)  # in which rows of all zones' days are still there
+_WINDOW = timedelta(days=DAYS_KEPT - 1)  # period whose rows are still there in all time zones
 _one_at_a_time = threading.Lock()
 _log = logging.getLogger("forecaster")
 
 
 @dataclass(frozen=True)
 class ScheduleEvent:
-    """A publication of days, or a change of published days, ready to be posted."""
+    """A publication of days, or a change of published days, to be posted."""
 
     id: str
     at: datetime
@@ -54,8 +54,8 @@ class ScheduleEvent:
 
 
 def deliver(spec: Spec) -> str | None:
-    """Post what is due, the oldest first; returns why some of it waits for the next attempt. None:
-    nothing waits, or no webhook is declared."""
+    """Post pending events, oldest first; return why some wait for the next attempt. None: nothing
+    waits, or no webhook is declared."""
     if spec.notify.schedule is None:
         return None
     begun = time.monotonic()
@@ -70,14 +70,14 @@ def deliver(spec: Spec) -> str | None:
                 with ledger.transaction() as connection:
                     day = DigestKey(spec.name, event.id, "", "", event.at.astimezone(UTC).date())
                     rows.claim(connection, day, None, DigestRow(0, datetime.now(UTC), "sent", False, {}))
-    except Exception as error:  # of whatever kind a ledger, a server, a proxy or a resolver may raise
+    except Exception as error:  # a ledger, a server, a proxy or a resolver may raise anything
         reason = str(error).replace(spec.notify.schedule.url, "…") or type(error).__name__
         return f"{KEY}: not taken, and posted again by the next run: {reason}"
     return None
 
 
 def deliver_soon(spec: Spec) -> None:
-    """Post what is due on a thread that only the end of the process waits for; faults are logged."""
+    """Post pending events on a thread that blocks only the end of the process; errors are logged."""
 
     def work() -> None:
         if fault := deliver(spec):
@@ -88,8 +88,7 @@ def deliver_soon(spec: Spec) -> None:
 
 
 def signing_key(declared: ScheduleWebhook) -> bytes:
-    """The key of the signatures. Raises SpecError for a secret that is not there, or no such
-    key."""
+    """Signing key. Raises SpecError for a missing secret or an invalid key."""
     text = fill(declared.secret, credential=True)
     try:
         key = base64.b64decode(text.removeprefix("whsec_"), validate=True)
@@ -104,13 +103,13 @@ def signing_key(declared: ScheduleWebhook) -> bytes:
 
 
 def signature(key: bytes, event_id: str, second: int, body: bytes) -> str:
-    """The header `webhook-signature` of an event that is posted at a second of Unix time."""
+    """Header `webhook-signature` of an event posted at a second of Unix time."""
     signed = hmac.new(key, f"{event_id}.{second}.".encode() + body, hashlib.sha256).digest()
     return f"v1,{base64.b64encode(signed).decode()}"
 
 
 def events(pipeline: str, changes: Iterable[ScheduleChange]) -> list[ScheduleEvent]:
-    """An event for each transaction that wrote these changes, which rise by instant."""
+    """Group changes, in order of time, into one event per transaction that wrote them."""
     grouped = groupby(changes, key=lambda change: (change.at, change.premium is None))
     return [_event(pipeline, at, "published" if is_new else "changed", list(of)) for (at, is_new), of in grouped]
 
@@ -147,7 +146,7 @@ def _request(declared: ScheduleWebhook, event: ScheduleEvent, key: bytes) -> url
 
 
 class _AnyAnswer(urllib.request.HTTPErrorProcessor):
-    """Follows no redirection, which would make a GET of the POST."""
+    """Follows no redirects, which would turn the POST into a GET."""
 
     def http_response(self, request: Any, response: Any) -> Any:
         return response

@@ -14,16 +14,16 @@ import yaml
 from forecaster.errors import SpecError
 from forecaster.publishing import caveats
 
-# after midnight, local: by then the sample's source has told of the day before
+# time after local midnight by which the sample's source delivers the day before
 EXPORTED = timedelta(hours=2)
 
 
 def create(folder: Path, *, end: date | None = None, from_prior: bool = False) -> str:
-    """Write pipeline.yaml, demand.csv, depots.csv and events.csv; returns what to do next.
+    """Write pipeline.yaml, demand.csv, depots.csv and events.csv; return the next steps as text.
 
-    The sample ends with `end`, or with the last day that its source would have told of by now. With
-    `from_prior` its training starts from the prior, which forecasts before it. Raises SpecError when
-    the day is not over, or the folder holds something already or cannot be written.
+    The sample ends with `end`, or with the last day that its source would have delivered by now.
+    With `from_prior` its training starts from the prior, which forecasts until a model is trained.
+    Raises SpecError if the day is not over, or the folder is not empty or not writable.
     """
     from forecaster.demand.sample import simulate
 

@@ -1,2 +1,2 @@
-"""Judgmental adjustment of forecasts: planners' overrides, what-if scenarios, and the value that
-overrides added."""
+"""Judgmental adjustment of forecasts: planners' overrides, what-if scenarios, and the forecast
+value that overrides add."""

@@ -1,10 +1,9 @@
 """Apply overrides to a forecast: a planner's number moves all quantiles of a day.
 
-A planner's number takes the place of the median. What the other quantiles lie away from it is
-scaled with it, since a day twice as large is about twice as uncertain in orders. Where the model
-expects less than one order, it is scaled as if it expected one: a few more orders than a small
-share of one are no manifold of what is usual. Rosters and totals are then computed from these
-quantiles as from any others.
+A planner's number replaces the median. The distances of the other quantiles from it are scaled in
+proportion, since a day twice as large is about twice as uncertain in orders. A median below one
+order is scaled as if it were one: otherwise a few more orders would be a huge multiple of a
+fraction. Rosters and totals are then computed from these quantiles as from any others.
 """
 
 from __future__ import annotations
@@ -20,8 +19,11 @@ from forecaster.planning.overrides import Cell, Override
 
 
 def move_quantiles(quantiles: Floats, levels: Sequence[float], orders: float) -> Floats:
-    """Quantiles (…, levels) around a planner's number, which becomes the median: orders + (quantile
-    - median) · orders / max(median, 1), and none below 0. An order-less day has no range."""
+    """Move quantiles (…, quantile levels) to a planner's number, which becomes the median.
+
+    orders + (quantile - median) · orders / max(median, 1), at least 0. A day with no orders has no
+    range.
+    """
     middle = levels.index(0.5)
     median = quantiles[..., [middle]].astype(float)
     scaled = np.maximum(orders + (quantiles - median) * (orders / np.maximum(median, 1)), 0)
@@ -33,8 +35,10 @@ def move_quantiles(quantiles: Floats, levels: Sequence[float], orders: float) ->
 def locate_overrides(
     forecast: Forecast, active: Mapping[Cell, Override], may_open: Callable[[Cell], bool] = lambda cell: False
 ) -> dict[tuple[int, int], Override]:
-    """The overrides that hold on open days of a forecast, by the positions of depot and day; a
-    closed day stays closed, unless it `may_open`."""
+    """Overrides in force on open days of a forecast, by the positions of depot and day.
+
+    A closed day stays closed, unless it `may_open`.
+    """
     rows = {depot: row for row, depot in enumerate(forecast.depot_ids)}
     steps = {day: step for step, day in enumerate(forecast.target_dates)}
     located = {}
@@ -46,14 +50,15 @@ def locate_overrides(
 
 
 def apply_overrides(forecast: Forecast, overrides: Mapping[tuple[int, int], Override]) -> Forecast:
-    """The forecast with the planners' numbers in it."""
+    """Return the forecast with the planners' numbers."""
     return with_orders(forecast, {cell: override.orders for cell, override in overrides.items()})
 
 
 def with_orders(forecast: Forecast, numbers: Mapping[tuple[int, int], int]) -> Forecast:
-    """The forecast with other numbers of orders, by the positions of depot and day. A closed day is
-    open then, and its quantiles lie about its number as those of the depot's open days do on
-    average."""
+    """Return the forecast with other numbers of orders, by the positions of depot and day.
+
+    A closed day becomes open; its quantiles are scaled from the average of the depot's open days.
+    """
     quantiles, open_ = forecast.quantiles.copy(), forecast.open.copy()
     for (row, step), orders in numbers.items():
         around = quantiles[row, step]

@@ -1,4 +1,4 @@
-"""Numbers of a what-if's days, before and after, from the forecasts and rosters of its depots."""
+"""Days of a what-if before and after, from the forecasts and rosters of its depots."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from forecaster.staffing.newsvendor import Roster
 
 
 def side(forecast: Forecast, roster: Roster | None, row: int, step: int) -> Side:
-    """A depot's day; `roster` is the roster of this day alone."""
+    """Numbers of a depot's day; `roster` covers this day alone."""
     low, orders, high = (float(forecast.quantiles[row, step, forecast.levels.index(q)]) for q in (0.1, 0.5, 0.9))
     opened = bool(forecast.open[row, step])
     if roster is None:
@@ -27,7 +27,7 @@ def supposed_day(
     rows: list[int],
     step: int,
 ) -> SupposedDay:
-    """One day of the question, its depots together."""
+    """One day of the question, its depots taken together."""
     orders = [float(forecast.median[rows, step].sum()) for forecast in (before, after)]
     drivers = [None if roster is None else int(roster.drivers[rows, 0].sum()) for roster in rosters_of_day]
     costs = [None if roster is None else float(roster.expected_cost.sum()) for roster in rosters_of_day]

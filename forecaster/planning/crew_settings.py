@@ -1,4 +1,5 @@
-"""Crews set by hand: a planner decides how many drivers come on a depot's day, and every later plan keeps it."""
+"""Crews set by hand: a planner decides how many drivers work on a depot's day, and every later plan
+keeps that."""
 
 from __future__ import annotations
 
@@ -26,10 +27,12 @@ def set_crew(
     audit: Callable[[sa.Connection], None] | None = None,
     now: datetime | None = None,
 ) -> None:
-    """Set the crew of a published open day, in drivers by shift ("" without shifts), and show it (idempotent).
+    """Set the crew of a published open day, in drivers by shift ("" without shifts), and show it
+    (idempotent).
 
-    Raises OverrideError for a day that is not published, closed or over, other shifts, or a crew outside
-    `staffing.crew`; DeskError where the night's inputs are not at hand, so that nothing is written; LedgerError.
+    Raises OverrideError for a day that is unpublished, closed or over, for other shifts, or a crew
+    outside `staffing.crew`; DeskError, with nothing written, if the run's inputs are not available;
+    LedgerError.
     """
     set_crews(spec, {cell: crews}, by=by, audit=audit, now=now)
 
@@ -42,7 +45,7 @@ def set_crews(
     audit: Callable[[sa.Connection], None] | None = None,
     now: datetime | None = None,
 ) -> None:
-    """Set several crews, all of them or none, and show them, as `set_crew`; raises the same errors."""
+    """Set several crews, all or none, and show them, as `set_crew`; raises the same errors."""
     with Ledger.open(spec.ledger_url, patience=connect.ATTENDED) as ledger, ledger.transaction() as connection:
         is_new = write_crews(connection, spec, crews, by, now or datetime.now(UTC))
         _show(connection, spec)
@@ -53,7 +56,8 @@ def set_crews(
 def write_crews(
     connection: sa.Connection, spec: Spec, crews: Mapping[Cell, Mapping[str, int]], by: str, at: datetime
 ) -> bool:
-    """Write crews down without showing them; False where all are set so already. Raises OverrideError as `set_crew`."""
+    """Write crews without showing them; False if all are set already. Raises OverrideError as
+    `set_crew`."""
     check_words(by, "")
     for cell, of_day in crews.items():
         _check(connection, spec, cell, of_day)
@@ -67,8 +71,8 @@ def write_crews(
 def leave_crew(
     spec: Spec, cell: Cell, *, audit: Callable[[sa.Connection], None] | None = None, now: datetime | None = None
 ) -> None:
-    """Withdraw what a planner decided of a depot's day, and show the plan's crew. Raises OverrideError where nothing
-    is, DeskError, LedgerError."""
+    """Withdraw a planner's decision on a depot's day, and show the plan's crew. Raises
+    OverrideError if there is none, DeskError, LedgerError."""
     with Ledger.open(spec.ledger_url, patience=connect.ATTENDED) as ledger, ledger.transaction() as connection:
         by_hand = cell in accepted_crews.read_set(connection, spec.name, cell[1])
         accepted_crews.withdraw(connection, spec.name, cell, now or datetime.now(UTC))

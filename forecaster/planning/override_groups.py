@@ -1,9 +1,9 @@
-"""Override groups: one wish of a planner for several days and depots, as a number or as a share of
-the model's.
+"""Override groups: one request of a planner for several days and depots, as a number or as a
+percentage of the model's.
 
-A group is written down as an override for each depot and day, so that each can be withdrawn,
-replaced and judged by itself. A percentage is of the model's number as it is published now; what it
-comes to is what is written down, and stays when a later night expects another number.
+A group is stored as one override per depot and day, so that each can be withdrawn, replaced and
+evaluated separately. A percentage refers to the model's number as published now; the resulting
+number is stored, and stays when a later run forecasts another.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from forecaster.ledger.publication import PublishedDay, PublishedDepot
 from forecaster.planning.overrides import MAX_ORDERS, ProposedOverride, shown
 
 LARGEST_PERCENT = 1000.0
-MOST_CELLS = 5_000  # depots and days of one wish
+MOST_CELLS = 5_000  # maximum number of depot-days per request
 
 
 @dataclass(frozen=True)
 class OverrideGroup:
-    """A planner's wish for some depots from a first to a last day; `city` names all its depots, and
-    either `orders` a day or `percent`, such as 10 for a tenth more than the model says, is the
-    number.
+    """A planner's request for some depots from a first to a last day.
 
-    Raises OverrideError where these do not fit together.
+    `city` selects all its depots. Either `orders` per day or `percent` is the number; a `percent`
+    of 10 is a tenth more than the model's.
+
+    Raises OverrideError if these are inconsistent.
     """
 
     depot_ids: tuple[str, ...]
@@ -41,7 +42,7 @@ class OverrideGroup:
     orders: int | None = None
     percent: float | None = None
     note: str = ""
-    until: date | None = None  # None: each day's up to the day itself
+    until: date | None = None  # None: the day itself, for each day
 
     def __post_init__(self) -> None:
         if (self.orders is None) == (self.percent is None):
@@ -69,7 +70,7 @@ class OverrideGroup:
 
     @classmethod
     def of_one_day(cls, proposed: ProposedOverride) -> Self:
-        """The group of one depot and day."""
+        """Return the group of one depot and day."""
         day, depot_ids = proposed.target_date, (proposed.depot_id,)
         group = cls(depot_ids, day, day, proposed.reason, proposed.by, orders=proposed.orders, note=proposed.note)
         return replace(group, until=proposed.until)
@@ -77,11 +78,11 @@ class OverrideGroup:
     def expand(
         self, depots: Sequence[PublishedDepot], levels: Sequence[float]
     ) -> tuple[tuple[ProposedOverride, ...], int]:
-        """An override for each open day of the group among the published depots, and how many days
-        are closed and stay so.
+        """Return an override for each open day of the group among the published depots, and the
+        number of days that stay closed.
 
-        Raises OverrideError for a depot, a city or a day that is not published, where all days are
-        closed, and for more days than one wish may have.
+        Raises OverrideError for an unpublished depot, city or day, if all days are closed, and for
+        more days than one request may have.
         """
         members = list(self._members(depots))
         self._check_period({day.target_date for depot in members for day in depot.days})
@@ -94,7 +95,7 @@ class OverrideGroup:
                     most_cells=f"{MOST_CELLS:,}",
                 )
             )
-        # who names one day means it; a range reaches over days off
+        # a single date is deliberate; a range may span days off
         alone = len(days) == 1 and self.orders is not None
         open_days = [(depot, day) for depot, day in days if day.open or (alone and depot.may_open(day.target_date))]
         if not open_days:
@@ -121,7 +122,7 @@ class OverrideGroup:
         return overrides, len(days) - len(open_days)
 
     def _check_period(self, published: Set[date]) -> None:
-        """No day of the wish falls away. Raises OverrideError where one is not published."""
+        """Raises OverrideError if a day of the request is not published; none is dropped."""
         values = {"first": min(published), "last": max(published)}
         if values["first"] <= self.first and self.last <= values["last"]:
             return
@@ -175,14 +176,16 @@ class OverrideGroup:
 
 @dataclass(frozen=True)
 class OverrideCells:
-    """A planner's own number for each of several depots and days, (depot, day, orders) each. Raises OverrideError for
-    none, and for more than one wish may have."""
+    """A planner's number for each of several depots and days, as (depot, day, orders).
+
+    Raises OverrideError for none, and for more than one request may have.
+    """
 
     cells: tuple[tuple[str, date, int], ...]
     reason: str
     by: str
     note: str = ""
-    until: date | None = None  # None: each day's up to the day itself
+    until: date | None = None  # None: the day itself, for each day
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.cells) <= MOST_CELLS:
@@ -193,13 +196,14 @@ class OverrideCells:
 
     @property
     def depot_ids(self) -> tuple[str, ...]:
-        """The depots, each once."""
+        """The depots, without duplicates."""
         return tuple(dict.fromkeys(depot_id for depot_id, _day, _orders in self.cells))
 
     def expand(
         self, depots: Sequence[PublishedDepot], levels: Sequence[float]
     ) -> tuple[tuple[ProposedOverride, ...], int]:
-        """An override for each cell, none of which is closed. Raises OverrideError as `OverrideGroup.expand`."""
+        """Return an override for each cell; all must be open. Raises OverrideError as
+        `OverrideGroup.expand`."""
         by_id = {depot.depot_id: (depot,) for depot in depots}
         proposals: list[ProposedOverride] = []
         for depot_id, day, orders in self.cells:
@@ -211,6 +215,5 @@ class OverrideCells:
 
 
 def share_of_orders(orders: float, percent: float) -> int:
-    """Whole orders that are so much per cent more, halves upwards, and no more than an override may
-    have."""
+    """Whole orders after a change by `percent`, halves rounded up, at most `MAX_ORDERS`."""
     return min(math.floor(orders * (1 + percent / 100) + 0.5), MAX_ORDERS)

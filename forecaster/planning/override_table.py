@@ -1,9 +1,10 @@
 """Append-only audit log of overrides in the ledger: who changed which day, when, why and until
 when.
 
-Nothing in it is ever changed or deleted; a withdrawal is a row of its own. `override_results` next
-to it holds what follows from the publications: the model's number in the last one before the day,
-and what came. Every function works on a connection whose transaction the caller holds.
+Its rows are never changed or deleted; a withdrawal is a row of its own. Next to it,
+`override_results` holds what follows from the publications: the model's number in the last one
+before the day, and the actual. Every function works on a connection whose transaction the caller
+holds.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from forecaster.ledger import tables
 from forecaster.planning.overrides import Override, ProposedOverride
 from forecaster.planning.value_added import Result
 
-MOST_NAMED = 500  # depots that a query names; of more all are read
+MOST_NAMED = 500  # maximum number of depots that a query names; for more, all are read
 
 
 def write(connection: sa.Connection, pipeline: str, proposed: ProposedOverride, at: datetime) -> Override:
-    """Write an override down; it takes the place of an earlier one of the same depot and day."""
+    """Store an override; it replaces an earlier one of the same depot and day."""
     row = {"pipeline": pipeline, "at": at, "depot_id": proposed.depot_id, "target_date": proposed.target_date}
     row |= {
         "orders": proposed.orders,
@@ -40,8 +41,8 @@ def write(connection: sa.Connection, pipeline: str, proposed: ProposedOverride, 
 def read_same(
     connection: sa.Connection, pipeline: str, proposals: Sequence[ProposedOverride]
 ) -> tuple[Override | None, ...]:
-    """For each proposal the override that says the same, where it is the newest of its depot and
-    day and was not withdrawn."""
+    """For each proposal, the identical override if it is the newest of its depot and day and was
+    not withdrawn; otherwise None."""
     columns, days = tables.overrides.c, [proposed.target_date for proposed in proposals]
     query = _query(pipeline).where(columns.target_date.between(min(days), max(days))).order_by(columns.id)
     depot_ids = {proposed.depot_id for proposed in proposals}
@@ -63,8 +64,7 @@ def _same(override: Override | None, proposed: ProposedOverride) -> Override | N
 def withdraw(
     connection: sa.Connection, pipeline: str, override_id: int, *, by: str, note: str, at: datetime
 ) -> Override:
-    """Take an override back. Raises OverrideError for one that is not there, or was withdrawn
-    before."""
+    """Withdraw an override. Raises OverrideError if it does not exist or was withdrawn before."""
     override = _read_one(connection, pipeline, override_id)
     if override.withdrawn is not None:
         raise OverrideError(
@@ -79,8 +79,8 @@ def withdraw(
 
 
 def read_overrides(connection: sa.Connection, pipeline: str, since: date | None = None) -> tuple[Override, ...]:
-    """Every override, withdrawn ones too, the oldest first; with `since` only of this day and later
-    ones."""
+    """All overrides, including withdrawn ones, oldest first; with `since` only those of this day
+    and later."""
     query = _query(pipeline)
     if since is not None:
         query = query.where(tables.overrides.c.target_date >= since)
@@ -88,7 +88,7 @@ def read_overrides(connection: sa.Connection, pipeline: str, since: date | None 
 
 
 def has_overrides(connection: sa.Connection, pipeline: str) -> bool:
-    """True if there ever was an override."""
+    """Return true if there ever was an override."""
     query = sa.select(tables.overrides.c.id).where(tables.overrides.c.pipeline == pipeline).limit(1)
     return connection.execute(query).first() is not None
 
@@ -96,8 +96,11 @@ def has_overrides(connection: sa.Connection, pipeline: str) -> bool:
 def record_model_orders(
     connection: sa.Connection, pipeline: str, ahead: Collection[date], model: Mapping[int, float]
 ) -> None:
-    """Note what the model says in the place of each published override, and forget overrides of
-    these days that no longer are: `model` is override → the model's median."""
+    """Record the model's number under each published override; delete results of these days whose
+    overrides are no longer published.
+
+    `model` maps an override to the model's median.
+    """
     book, results = tables.overrides.c, tables.override_results
     override_ids = sa.select(book.id).where(book.pipeline == pipeline, book.target_date.in_(list(ahead)))
     connection.execute(results.delete().where(results.c.override_id.in_(override_ids)))
@@ -107,7 +110,7 @@ def record_model_orders(
 
 
 def unsettled_results(connection: sa.Connection, pipeline: str, cutoff: date) -> dict[int, tuple[str, date]]:
-    """Override → depot and day of those that were published, whose day is over."""
+    """Override → depot and day of published overrides whose day is over."""
     book = tables.overrides.c
     query = sa.select(book.id, book.depot_id, book.target_date).join(tables.override_results)
     rows = connection.execute(query.where(book.pipeline == pipeline, book.target_date <= cutoff))
@@ -115,15 +118,14 @@ def unsettled_results(connection: sa.Connection, pipeline: str, cutoff: date) ->
 
 
 def record_actuals(connection: sa.Connection, actuals: Mapping[int, float | None]) -> None:
-    """Note what came on the days of overrides, by override; None = not known, or the depot was
-    closed."""
+    """Record actuals of the days of overrides, by override; None: unknown, or the depot was closed."""
     results = tables.override_results
     for number, actual in actuals.items():
         connection.execute(results.update().where(results.c.override_id == number).values(actual=actual))
 
 
 def read_results(connection: sa.Connection, pipeline: str) -> tuple[Result, ...]:
-    """The overrides whose days are over and known, in the order in which they were made."""
+    """Overrides of past days with known actuals, in the order of their creation."""
     book, columns = tables.overrides.c, tables.override_results.c
     query = sa.select(book.by, book.reason, columns.model_orders, book.orders, columns.actual).join(
         tables.override_results

@@ -1,5 +1,5 @@
-"""Judgmental overrides: what a planner's number for a day is, and which of them hold; `apply` puts
-them in."""
+"""Judgmental overrides: a planner's numbers for days, and which of them are in force; `apply`
+applies them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from forecaster.errors import OverrideError
 from forecaster.ledger.publication import Publication, PublishedOverride
 from forecaster.ledger.records import Head
 
-MAX_ORDERS = 10_000_000  # which float32 still tells apart
-MAX_LETTERS = 500  # letters of a note
+MAX_ORDERS = 10_000_000  # exact in float32
+MAX_LETTERS = 500  # maximum number of characters of a note
 LARGEST_ID = 2**31 - 1
-_SHOWN = 80  # letters of what a sentence repeats
-# which no table or page holds
+_SHOWN = 80  # characters of user input repeated in a message
+# characters that no table or page can hold
 _NO_LETTERS = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 Cell = tuple[str, date]  # a depot and a day
@@ -26,8 +26,8 @@ Cell = tuple[str, date]  # a depot and a day
 
 @dataclass(frozen=True)
 class Override:
-    """A planner's number for a depot's day, as it was written down; `withdrawn` says whether it was
-    taken back."""
+    """A stored planner's number for a depot's day; `withdrawn` is the instant of its withdrawal, if
+    any."""
 
     id: int
     at: datetime
@@ -42,11 +42,11 @@ class Override:
     withdrawn: datetime | None = None
 
     def holds(self, day: date) -> bool:
-        """Does it hold for a publication as of a local day?"""
+        """Return true if it is in force for a publication as of a local day."""
         return self.withdrawn is None and day <= self.until
 
     def to_published(self, quantiles: Sequence[float]) -> PublishedOverride:
-        """As it is published next to the model's quantiles."""
+        """Published form, next to the model's quantiles."""
         return PublishedOverride(
             self.id, self.orders, tuple(quantiles), self.reason, self.note, self.by, self.at, self.until
         )
@@ -54,7 +54,7 @@ class Override:
 
 @dataclass(frozen=True)
 class ProposedOverride:
-    """A number that a planner asks for; what cannot be meant is refused when it is made."""
+    """A number that a planner requests; invalid values are rejected on construction."""
 
     depot_id: str
     target_date: date
@@ -78,11 +78,11 @@ class ProposedOverride:
 
     @property
     def last(self) -> date:
-        """The last local day for whose publications it holds."""
+        """The last local day for whose publications it is in force."""
         return self.until or self.target_date
 
     def check(self, reasons: Sequence[str], as_of: date) -> None:
-        """Raises OverrideError for a reason that was not declared, and for what is over already."""
+        """Raises OverrideError for an undeclared reason, and for days that are over."""
         if self.reason not in reasons:
             raise OverrideError(
                 _(
@@ -106,7 +106,8 @@ class ProposedOverride:
 
 
 def check_words(by: str, note: str) -> None:
-    """Raises OverrideError for who decides and why, where they are missing, too long or no text."""
+    """Raises OverrideError for an author or note that is missing, too long or contains control
+    characters."""
     if not by.strip():
         raise OverrideError(_("by: found nothing, wanted the name of the person who decides"))
     if len(note) > MAX_LETTERS or len(by) > MAX_LETTERS:
@@ -119,19 +120,22 @@ def check_words(by: str, note: str) -> None:
 
 
 def is_text(words: str) -> bool:
-    """Are there letters, blanks and line ends alone, which every table and page holds?"""
+    """Return true if there are only letters, blanks and line ends, which every table and page can
+    hold."""
     return _NO_LETTERS.search(words) is None
 
 
 def shown(text: object) -> str:
-    """Given text between quotes, shortened for a sentence."""
+    """Return user input in quotes, shortened for a message."""
     words = repr(text)
     return words if len(words) <= _SHOWN else words[: _SHOWN - 1] + "…"
 
 
 def active_overrides(overrides: Iterable[Override], day: date) -> dict[Cell, Override]:
-    """Overrides in force for a publication as of a local day: of each depot and day the newest
-    override, or none where that one has expired or was withdrawn; an older one never comes back."""
+    """Overrides in force for a publication as of a local day: the newest of each depot and day.
+
+    If that one has expired or was withdrawn there is none; an older one never comes back.
+    """
     newest: dict[Cell, Override] = {}
     for override in _by_id(overrides):
         newest[override.depot_id, override.target_date] = override
@@ -139,8 +143,7 @@ def active_overrides(overrides: Iterable[Override], day: date) -> dict[Cell, Ove
 
 
 def find_superseded(overrides: Iterable[Override]) -> dict[int, int]:
-    """The id of each override that a newer one of the same day has replaced for good → the id of
-    the newest."""
+    """Id of each override permanently replaced by a newer one of the same day → id of the newest."""
     ordered = _by_id(overrides)
     newest = {(override.depot_id, override.target_date): override.id for override in ordered}
     replacements = {override.id: newest[override.depot_id, override.target_date] for override in ordered}
@@ -148,10 +151,10 @@ def find_superseded(overrides: Iterable[Override]) -> dict[int, int]:
 
 
 def _by_id(overrides: Iterable[Override]) -> list[Override]:
-    """The oldest first."""
+    """Overrides, oldest first."""
     return sorted(overrides, key=lambda override: override.id)
 
 
 def as_of_day(publication: Publication | Head) -> date:
-    """The local day as of which a publication was made."""
+    """Local day as of which a publication was made."""
     return publication.as_of.astimezone(ZoneInfo(publication.timezone)).date()

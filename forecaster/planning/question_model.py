@@ -1,5 +1,5 @@
-"""The model that what-if questions are put to: a verified bundle, and its raw inputs as they were
-saved or would be."""
+"""Model that answers what-if questions: a verified bundle, and its raw inputs as saved or as
+supposed."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from forecaster.serving.bundle import Bundle
 
 Places = NDArray[np.intp]
-CHUNK = 512  # depots whose raw inputs are made at once
+CHUNK = 512  # depots whose raw inputs are computed at once
 
 
 class QuantileModel(Protocol):
-    """A model that can be asked: a `Predictor`, or what stands before one."""
+    """A model that answers questions: a `Predictor`, or a proxy of one."""
 
     @property
     def bundle(self) -> Bundle: ...
@@ -35,19 +35,19 @@ class QuantileModel(Protocol):
 
 
 def in_chunks(rows: Sequence[int]) -> Iterator[Sequence[int]]:
-    """So many at a time, which bounds the memory of their inputs."""
+    """Split rows into chunks, which bounds the memory of their inputs."""
     for start in range(0, len(rows), CHUNK):
         yield rows[start : start + CHUNK]
 
 
 def ready(state: Path, bundle: str) -> QuantileModel | BundleError:
-    """A bundle that can be asked, which is verified first, or why it cannot."""
-    # With onnxruntime, which a page that nobody asks can do without.
+    """Load and verify a bundle for questions; return the error if it is unusable."""
+    # Imports onnxruntime, which a page without questions does not need.
     from forecaster.serving import bundle as bundles
     from forecaster.serving.predict import Predictor
 
     try:
-        # of one depot
+        # each run covers one depot
         return Predictor(bundles.load(StatePaths(state).bundle(bundle), state), threads=1)
     except BundleError as error:
         return error
@@ -56,7 +56,7 @@ def ready(state: Path, bundle: str) -> QuantileModel | BundleError:
 def supposed_window(
     supposed: Supposition | None, predictor: QuantileModel, panel: Panel, places: Places, steps: Places | None
 ) -> dict[str, Floats | Ints]:
-    """The model's raw input of some depots, as it is or would be."""
+    """Raw model input of some depots, unchanged or as supposed."""
     lookback = predictor.bundle.lookback
     window = panel.window(lookback, places)
     if supposed is None or steps is None:

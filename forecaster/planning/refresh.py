@@ -1,11 +1,11 @@
-"""Refresh the current publication: bring it into line with the overrides that hold, and record what
-they replace.
+"""Refresh the current publication: apply the overrides in force, and record the numbers that they
+replace.
 
-Saving an override changes the rows of the publication that is shown, rather than what readers make
-of them: the network's page, the depot's, the API and whatever else reads the ledger then say the
-same, and none of them needs to know of overrides. Rosters, since vans are shared, and totals are
-computed anew for the days that moved. It happens in one transaction, which also writes down the
-instant, by which readers know that something else is shown.
+Saving an override changes the rows of the shown publication, instead of being applied by each
+reader: the network's page, the depot's, the API and all other readers of the ledger then agree, and
+none needs to know about overrides. Rosters, since vans are shared, and totals are recomputed for
+the changed days. All this is one transaction, which also writes the instant of revision, by which
+readers notice the change.
 """
 
 from __future__ import annotations
@@ -46,13 +46,14 @@ from forecaster.staffing import changes, rosters
 from forecaster.staffing.changes import PublishedCrews, with_set_crews
 from forecaster.staffing.newsvendor import Roster
 
-OVERRIDE = "override"  # the part of a change that planners made
+OVERRIDE = "override"  # the part of a change that is due to planners
 Crews = Mapping[Cell, Mapping[str, int]]  # drivers by shift of a depot's day
 
 
 @dataclass(frozen=True)
 class BindingCrews:
-    """Crews that a plan keeps: of the published schedule for its premiums, and those set by hand in any case."""
+    """Crews that a plan keeps: the published schedule's, for their premiums, and those set by hand
+    in any case."""
 
     scheduled: Crews = field(default_factory=dict)
     by_hand: Crews = field(default_factory=dict)
@@ -63,16 +64,14 @@ NOBODY = BindingCrews()
 
 @dataclass(frozen=True)
 class RefreshOutcome:
-    """Outcome for the shown publication; `trouble` says why it could not be brought into line,
-    `remark` what next to the numbers was left as it was."""
+    """Outcome of a refresh; `trouble` is why it failed, `remark` what else was left unchanged."""
 
     days: int
     trouble: DeskError | None = None
     remark: str | None = None
 
     def later(self, for_readers: bool) -> str:
-        """Addition to a sentence about a change that could not be shown, or not with all that hangs
-        on it; empty where it could."""
+        """Addition to a sentence about a change that is not shown, or only in part; empty if it is."""
         if self.trouble is None:
             return f"; {self.remark}" if self.remark else ""
         why = _(self.trouble.for_readers) if for_readers else self.trouble
@@ -80,10 +79,9 @@ class RefreshOutcome:
 
 
 def refresh(ledger: Ledger, pipeline: str, paths: StatePaths) -> RefreshOutcome:
-    """Bring what is shown into line, in a transaction of its own; `paths` have its saved inputs, and the key that
-    seals.
+    """Refresh the shown publication in a transaction of its own.
 
-    Raises LedgerError when the ledger cannot be written.
+    `paths` locate its inputs and the sealing key. Raises LedgerError if the ledger is not writable.
     """
     with ledger.transaction() as connection:
         return refresh_within(connection, pipeline, paths)
@@ -92,9 +90,10 @@ def refresh(ledger: Ledger, pipeline: str, paths: StatePaths) -> RefreshOutcome:
 def refresh_within(
     connection: sa.Connection, pipeline: str, paths: StatePaths, head: Head | None = None
 ) -> RefreshOutcome:
-    """Bring a publication into line, by default the shown one, in the caller's transaction.
-    Idempotent: nothing happens where nothing is shown, or where planners and people never decided
-    anything."""
+    """Refresh a publication, by default the shown one, in the caller's transaction (idempotent).
+
+    Do nothing if none is shown, or if planners and people have never decided anything.
+    """
     head = head or records.head(connection, pipeline)
     people_days = optional("people.days")
     by_hand = people_days.last_change(connection, pipeline) if people_days else None
@@ -134,12 +133,12 @@ def with_overrides(
     told: BindingCrews = NOBODY,
     by_people: tuple[Any, Any] = ({}, {}),
 ) -> tuple[Publication, str | None]:
-    """The publication as it would have gone out with these overrides and no others, but for crews
-    whose change is not worth what it costs; and what could not be done. `told` are crews of the
-    published schedule, `by_people` people's shifts set by hand, and their wishes."""
+    """Return the publication as if made with exactly these overrides, and a remark on what could
+    not be done. Crews whose change is not worth its cost stay. `told` are crews of the published
+    schedule, `by_people` people's shifts set by hand, and their wishes."""
     model, overrides_at, forecast, crews, roster = overridden_roster(publication, active, inputs, now, told)
     roster_at = rosters.published_rosters(roster, forecast, crews, now) if roster else {}
-    # Vans are shared, so a day is written anew for all depots once one of its overrides is another.
+    # Vans are shared: if one override of a day changes, the day is recomputed for all depots.
     expected, current = _expected_overrides(publication, active), _published_overrides(publication)
     moved = {cell[1] for cell in expected.keys() | current.keys() if expected.get(cell) != current.get(cell)}
     moved |= _days_of_other_crews(publication, told.by_hand)
@@ -183,7 +182,7 @@ def with_overrides(
 def _with_weeks(
     before: Sequence[PublishedDepot], after: Sequence[PublishedDepot], rows: Mapping[str, int], weeks: Doubles
 ) -> tuple[PublishedDepot, ...]:
-    """The depots with quantiles of their weeks where a day's are others; `weeks` are those of the rows."""
+    """Update the weeks' quantiles of depots with changed days; `weeks` is indexed by row."""
     return tuple(
         replace(depot, weeks=weeks[rows[depot.depot_id]].tolist())
         if depot.weeks and [day.quantiles for day in was.days] != [day.quantiles for day in depot.days]
@@ -195,7 +194,7 @@ def _with_weeks(
 def _summed(
     total: PublishedTotal, sums: Mapping[totals.Group, Doubles], days: Sequence[date], moved: set[date]
 ) -> PublishedTotal:
-    """The total with quantiles of `sums` (days, then weeks; levels), where it has a day that moved."""
+    """Update a total that includes a changed day from `sums` (days, then weeks; quantile levels)."""
     step, group = days.index(total.target_date), (total.level, total.name)
     if group not in sums or moved.isdisjoint(days[step : step + total.days]):
         return total
@@ -204,8 +203,8 @@ def _summed(
 
 
 class OverriddenRoster(NamedTuple):
-    """The model's forecast, the overrides at its depots and days, the forecast with them, the crews that are
-    published, and the roster; None where nobody is rostered."""
+    """The model's forecast, the overrides by depot and day, the forecast with them, the published
+    crews, and the roster; None without staffing."""
 
     model: Forecast
     overrides_at: dict[tuple[int, int], Override]
@@ -221,7 +220,7 @@ def overridden_roster(
     now: datetime,
     told: BindingCrews = NOBODY,
 ) -> OverriddenRoster:
-    """The roster of a publication with these overrides; `told` are crews of the published schedule."""
+    """Roster of a publication with these overrides; `told` are the published schedule's crews."""
     model = model_forecast(publication, inputs.panel)
     overrides_at = apply.locate_overrides(model, active, openable_days(publication).__contains__)
     forecast = apply.apply_overrides(model, overrides_at)
@@ -233,7 +232,7 @@ def overridden_roster(
 def published_crews(
     publication: Publication, forecast: Forecast, inputs: SavedInputs, now: datetime, told: BindingCrews = NOBODY
 ) -> PublishedCrews | None:
-    """The crews that the publication shows, where changing them is declared to cost something."""
+    """Crews shown by the publication, if changing them is declared to cost something."""
     if inputs.staffing is None:
         return None
     crews = changes.published_crews(publication.depots, forecast, inputs.staffing, publication.timezone, now)
@@ -244,7 +243,8 @@ def published_crews(
 
 
 def told_crews(connection: sa.Connection, pipeline: str, staffing: Staffing | None, since: date) -> BindingCrews:
-    """Crews of the published schedule from a day on, where a notice is declared, and those set by hand."""
+    """Crews of the published schedule from a day on, if a notice is declared, and those set by
+    hand."""
     if staffing is None:
         return NOBODY
     set_crews = accepted_crews.read_set(connection, pipeline, since)
@@ -262,8 +262,8 @@ def scheduled_crews(
     timezone: str,
     now: datetime,
 ) -> PublishedCrews | None:
-    """Published crews, in which those of the schedule come first with the premiums of `now`, and those set by hand
-    before them."""
+    """Published crews, replaced by those of the schedule with the premiums of `now`, and those by
+    crews set by hand."""
     if told.scheduled:
         crews = plugin("notice").with_schedule(crews, told.scheduled, forecast, staffing, zones, timezone, now)
     return with_set_crews(crews, told.by_hand, forecast, staffing) if told.by_hand else crews
@@ -272,21 +272,21 @@ def scheduled_crews(
 def record_changes(
     connection: sa.Connection, publication: Publication, staffing: Staffing | None, now: datetime
 ) -> None:
-    """Write down each change of the published schedule that a publication makes, with its premium."""
+    """Record each change that a publication makes to the published schedule, and its premium."""
     if staffing is not None and staffing.notice_days is not None:
         schedules = plugin("notice.schedules")
         schedules.record_changes(connection, publication, staffing, noticed=noticed(publication, now), at=now)
 
 
 def noticed(publication: Publication, now: datetime) -> datetime:
-    """The instant from which people have notice: that as of which the publication was made, and the
-    time since then."""
+    """Instant from which notice counts: the publication's `as_of`, plus the time since it was
+    published."""
     return publication.as_of + (now - publication.published_at)
 
 
 def model_forecast(publication: Publication, panel: Panel) -> Forecast:
-    """The model's forecast of the panel's depots; one that is not shown is closed, and so is a day
-    that a planner opened."""
+    """The model's forecast of the panel's depots. Depots that are not shown are closed, as are days
+    opened by a planner."""
     days = {depot.depot_id: depot.days for depot in publication.depots}
     shape = (len(panel.depot_ids), publication.horizon, len(publication.levels))
     quantiles, open_, openable = np.zeros(shape, np.float32), np.zeros(shape[:2], bool), openable_days(publication)
@@ -298,7 +298,7 @@ def model_forecast(publication: Publication, panel: Panel) -> Forecast:
 
 
 def openable_days(publication: Publication) -> frozenset[Cell]:
-    """The days that are closed for their weekday alone, until a planner opens them."""
+    """Days closed only for their weekday, which planners may open."""
     return frozenset(
         (depot.depot_id, day.target_date)
         for depot in publication.depots
@@ -308,21 +308,22 @@ def openable_days(publication: Publication) -> frozenset[Cell]:
 
 
 def _published_overrides(publication: Publication) -> dict[Cell, int]:
-    """Override that each day shows, by its number."""
+    """Id of the override that each day shows."""
     return {
         (d.depot_id, day.target_date): day.override.id for d in publication.depots for day in d.days if day.override
     }
 
 
 def _expected_overrides(publication: Publication, active: Mapping[Cell, Override]) -> dict[Cell, int]:
-    """Override that each day should show."""
+    """Id of the override that each day should show."""
     open_ = {(depot.depot_id, day.target_date) for depot in publication.depots for day in depot.days if day.open}
     open_ |= openable_days(publication)
     return {cell: override.id for cell, override in active.items() if cell in open_}
 
 
 def _days_of_other_crews(publication: Publication, set_crews: Crews) -> set[date]:
-    """Days on which a crew set by hand is not the published one, or a published one is set by hand no more."""
+    """Days on which the published crew and the crew set by hand differ, or a published one is no
+    longer set by hand."""
     return {
         day.target_date
         for depot in publication.depots
@@ -334,13 +335,13 @@ def _days_of_other_crews(publication: Publication, set_crews: Crews) -> set[date
 
 
 def _whole_crew(drivers: int, roster: PublishedRoster) -> Mapping[str, int]:
-    """Drivers by shift, those who are missing too; of a crew that lacks vans those for whom there are vans."""
+    """Drivers by shift, including missing ones; if vans are short, only drivers with a van."""
     missing = dict(roster.missing)
     return {name: count + missing.get(name, 0) for name, count in roster.shifts} or {"": drivers}
 
 
 def _updated_change(before: PublishedDay, after: PublishedDay, levels: tuple[float, ...]) -> PublishedChange | None:
-    """The change of a day whose override is another one now: what else changed it stays."""
+    """Explanation of a day's change after a new override: the other parts stay."""
     if before.change is None:
         return None
     middle = levels.index(0.5)
@@ -352,7 +353,7 @@ def _updated_change(before: PublishedDay, after: PublishedDay, levels: tuple[flo
 def _update_rows(
     connection: sa.Connection, head: Head, before: Publication, after: Publication, seal: Seal | None
 ) -> int:
-    """Change the rows that differ; returns how many days of depots."""
+    """Update the rows that differ; return the number of changed depot-days."""
     days, sums = tables.published, tables.published_totals
     of_publication = days.c.publication_id == head.publication_id
     of_depot = tables.published_depots.c
@@ -384,8 +385,8 @@ def _update_rows(
 
 
 def _record_results(connection: sa.Connection, publication: Publication) -> None:
-    """Note what the model says under each override that is shown, and what came on the days of
-    earlier ones."""
+    """Record the model's number under each shown override, and the actuals on the days of earlier
+    ones."""
     middle = publication.levels.index(0.5)
     days = [day for depot in publication.depots for day in depot.days]
     model = {day.override.id: day.override.quantiles[middle] for day in days if day.override}

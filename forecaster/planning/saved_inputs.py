@@ -1,11 +1,11 @@
-"""Content-addressed snapshot of the model's inputs of a publication, which the page reads when a
-planner asks.
+"""Content-addressed snapshot of a publication's model inputs, which the page reads to answer
+planners' questions.
 
-`state/desks/DIGEST.npz` holds the model's raw inputs of all depots, the name of the bundle, and how
-depots are staffed. It is a file next to the ledger, and not rows in it, since a night's inputs are
-a hundred times what is published, and since the bundle that reads them lies in the same folder. The
-publication names it by its sha256, so that what is read is what the night wrote. One that is too
-large for a page's memory is not written.
+`state/desks/DIGEST.npz` holds the raw model inputs of all depots, the name of the bundle, and the
+declared staffing. It is a file next to the ledger instead of rows in it, since a run's inputs are a
+hundred times larger than its publication, and the bundle that reads them is in the same folder. The
+publication names it by its sha256, so that exactly the run's inputs are read. A snapshot too large
+for the page's memory is not written.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from forecaster.core.panel import Encoding, Panel
 from forecaster.errors import DeskError
 from forecaster.staffing.shift_values import ShiftShares
 
-LOOKBACK = 406  # days kept where no bundle says how far it looks back
+LOOKBACK = 406  # days kept if no bundle states its lookback
 MAX_BYTES = 1 << 29  # bytes of arrays
-# arrays of a night whose shifts' shares are learned
+# arrays of a run with learned shares of shifts
 SHARES, SHARE_DAYS = "shift_shares", "share_days"
-_CANARY = "canary_"  # before the names of its own arrays
+_CANARY = "canary_"  # prefix of the canary's own arrays
 _ARRAYS = ("demand", "open", "covariates", "calendar", "calendar_group", "statics", "days")
-_DOUBT = "doubt"  # array of panels whose depots have a doubted level
+_DOUBT = "doubt"  # array of panels with depots of doubted level
 
 
 @dataclass(frozen=True)
 class SavedPanel(Panel):
-    """A panel whose guesses for young depots were made when it was kept, so that nothing is guessed
-    again; what was doubted of their level then still is."""
+    """A panel whose guesses for new depots were made when it was saved, and are not repeated; the
+    doubt about their level is kept."""
 
-    # (depots,) as in `Guess`, 0 of settled ones; None: no depot is doubted
+    # (depots,) as in `Guess`, 0 for settled ones; None: no depot is doubted
     doubt: Doubles | None = None
 
     @cached_property
@@ -53,7 +53,7 @@ class SavedPanel(Panel):
         return np.zeros(len(self.depot_ids), bool)
 
     def among(self, depot_ids: Sequence[str]) -> Self:
-        """As of any panel; what is doubted of a depot goes with it."""
+        """Select depots as in any panel; their doubt is selected with them."""
         panel = super().among(depot_ids)
         if self.doubt is None:
             return panel
@@ -70,13 +70,13 @@ class SavedPanel(Panel):
 
 @dataclass(frozen=True)
 class SavedInputs:
-    """The inputs of one night that a planner's question needs."""
+    """The inputs of one run that planners' questions need."""
 
     panel: SavedPanel
-    bundle: str | None  # the name of its folder; None: no model could forecast
-    strangers: frozenset[str]  # depots that the model has no forecast of
+    bundle: str | None  # name of its folder; None: no model could forecast
+    strangers: frozenset[str]  # depots without a forecast of the model
     staffing: Staffing | None
-    shares: ShiftShares | None = None  # of its shifts, where they are learned
+    shares: ShiftShares | None = None  # of its shifts, if they are learned
     canary: CanaryInputs | None = None
 
     def of(self, depot_id: str) -> SavedInputs:
@@ -86,7 +86,7 @@ class SavedInputs:
         return SavedInputs(self.canary.panel, self.canary.bundle, self.canary.strangers, self.staffing, self.shares)
 
     def among(self, depot_ids: Sequence[str]) -> SavedInputs:
-        """The inputs of these depots alone, in this order."""
+        """Inputs of only these depots, in this order."""
         rows, shares, canary = [self.panel.depot_ids.index(name) for name in depot_ids], self.shares, self.canary
         return replace(
             self,
@@ -98,16 +98,16 @@ class SavedInputs:
 
 @dataclass(frozen=True)
 class CanaryInputs:
-    """The inputs of the canary next to it, and the depots that see its numbers."""
+    """Inputs of the canary, and the depots that see its numbers."""
 
-    panel: SavedPanel  # the champion's own where their inputs have one form
+    panel: SavedPanel  # the champion's own if both have the same inputs
     bundle: str
     cohort: frozenset[str]
     strangers: frozenset[str]
 
 
 def trim_panel(panel: Panel, lookback: int = LOOKBACK) -> SavedPanel:
-    """The last days of a panel, as a model sees them."""
+    """Last days of a panel, as a model sees them."""
     days = min(lookback, panel.history)
     demand, open_ = panel.past(days)
     start = panel.history - days
@@ -129,7 +129,7 @@ def trim_panel(panel: Panel, lookback: int = LOOKBACK) -> SavedPanel:
 
 
 def too_large(inputs: SavedInputs) -> str | None:
-    """Sentence about a fleet too large for the page, or None where it can hold the inputs."""
+    """Sentence about a fleet too large for the page; None if the inputs fit."""
     panels = {id(panel): panel for panel in (inputs.panel, inputs.canary.panel if inputs.canary else inputs.panel)}
     size = sum(np.asarray(getattr(panel, name)).nbytes for panel in panels.values() for name in _ARRAYS)
     if size <= MAX_BYTES:
@@ -145,8 +145,8 @@ def too_large(inputs: SavedInputs) -> str | None:
 
 
 def write(folder: Path, inputs: SavedInputs) -> str:
-    """Save inputs under the sha256 of their file; returns this name. Raises DeskError when it
-    cannot be written."""
+    """Save inputs under the sha256 of their file, and return this name. Raises DeskError if it is
+    not writable."""
     arrays = _arrays_of(inputs.panel)
     if inputs.shares is not None:
         arrays |= {SHARES: inputs.shares.shares, SHARE_DAYS: inputs.shares.days}
@@ -174,8 +174,7 @@ def write(folder: Path, inputs: SavedInputs) -> str:
 
 
 def read(folder: Path, name: str | None) -> SavedInputs:
-    """The inputs of this name. Raises DeskError when it is not there, or is not what was
-    written."""
+    """Read inputs by name. Raises DeskError if they are missing or differ from what was written."""
     if name is None:
         raise DeskError("this publication did not keep what it was made from; the next night does")
     try:
@@ -231,7 +230,7 @@ def _panel_of(saved_arrays: Mapping[str, Any], metadata: Mapping[str, Any], pref
 
 
 def prune(folder: Path, published: Collection[str]) -> None:
-    """Garbage collection: remove the files that no publication in the ledger names."""
+    """Delete the files that no publication in the ledger names (garbage collection)."""
     for file in folder.glob("*.npz"):
         if file.stem not in published:
             file.unlink(missing_ok=True)
@@ -242,7 +241,7 @@ def _file(folder: Path, name: str) -> Path:
 
 
 def _pack(arrays: Mapping[str, Any], metadata: Mapping[str, Any]) -> bytes:
-    """An .npz file with a fixed date: equal inputs have equal names."""
+    """Pack an .npz file with a fixed date, so that equal inputs have equal names."""
     out = io.BytesIO()
     words = np.frombuffer(json.dumps(metadata, sort_keys=True).encode(), np.uint8)
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:

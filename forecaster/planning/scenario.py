@@ -1,5 +1,5 @@
-"""What-if scenarios: what may be supposed of a depot's day, and what the answer says; `what_if`
-makes it."""
+"""What-if scenarios: possible suppositions about a depot's day, and the form of the answer;
+`what_if` computes it."""
 
 from __future__ import annotations
 
@@ -7,34 +7,38 @@ from dataclasses import dataclass
 from datetime import date
 
 ORDERS, PERCENT, CLOSED, OPEN = "orders", "percent", "closed", "open"
-# every other kind is a covariate of the model: a promotion, an event
+# every other kind is a covariate of the model, e.g. a promotion or an event
 BUILT_IN = (ORDERS, PERCENT, CLOSED, OPEN)
-WITHOUT_VALUE = (CLOSED, OPEN)  # kinds that say all by themselves
+WITHOUT_VALUE = (CLOSED, OPEN)  # kinds without a value
 
 
 @dataclass(frozen=True)
 class Supposition:
-    """One thing that may be otherwise on a depot's day; `value` is a number of orders, of per cent
-    more than the model says, or of a covariate, mostly 1. It may be so at further depots, and up to
-    a last day."""
+    """One supposed change on a depot's day, optionally also at other depots and up to a last day.
+
+    `value` is a number of orders, a percentage above the model's, or a covariate's value, mostly 1.
+    """
 
     depot_id: str
     target_date: date
     kind: str
     value: float = 1.0
-    others: tuple[str, ...] = ()  # depots next to the first
-    last: date | None = None  # None: the day alone
+    others: tuple[str, ...] = ()  # further depots
+    last: date | None = None  # None: only this day
 
     @property
     def depot_ids(self) -> tuple[str, ...]:
-        """All depots of it, each once, the first first."""
+        """All its depots without duplicates, the first one first."""
         return tuple(dict.fromkeys((self.depot_id, *self.others)))
 
 
 @dataclass(frozen=True)
 class Side:
-    """A depot's day, as it is published or would be; money is what the crew is expected to cost in
-    missing and idle drivers, of this depot and of all that day whose numbers the reader sees."""
+    """A depot's day, as published or supposed.
+
+    Costs are expected costs of missing and idle drivers, of this depot, and of all depots whose
+    numbers the reader may see.
+    """
 
     open: bool
     low: float
@@ -48,9 +52,8 @@ class Side:
 
 @dataclass(frozen=True)
 class SupposedDay:
-    """One day of the question: orders and drivers of the supposed depots together, and what all
-    depots are expected to cost whose numbers the reader sees, before and after. The orders are a
-    sum of medians."""
+    """One day of the question: orders and drivers of its depots together, and the expected cost of
+    all depots whose numbers the reader may see, before and after. Orders are a sum of medians."""
 
     target_date: date
     orders_before: float
@@ -63,7 +66,7 @@ class SupposedDay:
 
 @dataclass(frozen=True)
 class MovedVans:
-    """A depot that has other vans on a day than are published, among those that the reader sees."""
+    """A depot with other vans on a day than published, among those that the reader may see."""
 
     target_date: date
     depot_id: str
@@ -73,15 +76,17 @@ class MovedVans:
 
 @dataclass(frozen=True)
 class WhatIfAnswer:
-    """A depot's day before and after; `week` are its orders on all days ahead, before and after,
-    since one day may move another; `days` are the days of the question, and `moved_vans` which
-    depots lose or win a van by it."""
+    """A depot's day before and after.
+
+    `week` holds its orders on all forecast days, before and after, since one day may affect others;
+    `days` are the days of the question, and `moved_vans` the depots that lose or gain vans.
+    """
 
     supposed: Supposition
     before: Side
     after: Side
     week: tuple[tuple[date, float, float], ...]
-    overridden: int | None  # an override that holds on this day on both sides
+    overridden: int | None  # override in force on this day on both sides
     days: tuple[SupposedDay, ...] = ()
     moved_vans: tuple[MovedVans, ...] = ()
-    closed: int = 0  # days of the question that are closed, and left so
+    closed: int = 0  # days of the question that stay closed

@@ -1,10 +1,10 @@
-"""Published schedules in the ledger: the crews that people were given notice of, and each change
-since with its premium.
+"""Published schedules in the ledger: the crews announced to people, and each later change with its
+premium.
 
-A row of `schedule_days` publishes a depot's day, or changes one that is published; rows are never
-deleted, and of a day the newest counts. Whatever changes a crew, a night or a planner's override,
-its change is written in the transaction that shows it, so that no change goes without its price.
-Each function works on a connection whose transaction the caller holds.
+A row of `schedule_days` publishes a depot's day, or changes a published one; rows are never
+deleted, and of a day the newest counts. Any change of a crew, by a run or by a planner's override,
+is recorded in the transaction that shows it, so that no change lacks its price. Each function works
+on a connection whose transaction the caller holds.
 """
 
 from __future__ import annotations
@@ -33,43 +33,42 @@ State = Literal["draft", "published", "changed"]
 
 @dataclass(frozen=True)
 class ScheduleChange:
-    """A change of a published day, or its publication, whose premium is None."""
+    """A change of a published day, or its publication, which has no premium."""
 
     depot_id: str
     target_date: date
     at: datetime
     by: str
-    before: ShiftCrews  # empty of a publication
-    crews: ShiftCrews  # drivers by shift; of "" where no shifts are declared
+    before: ShiftCrews  # empty for a publication
+    crews: ShiftCrews  # drivers by shift; by "" if no shifts are declared
     premium: float | None
-    saving: float | None  # expected, of missing and idle drivers
+    saving: float | None  # expected saving on missing and idle drivers
 
 
 @dataclass(frozen=True)
 class WeekState:
-    """What people were given notice of a week, from Monday on."""
+    """State of a week's published schedule."""
 
     monday: date
     state: State
-    days: int  # published days of depots
-    drafts: int  # days of depots that are not
+    days: int  # published depot-days
+    drafts: int  # unpublished depot-days
     at: datetime | None  # of the last publication
     by: tuple[str, ...]  # who published it
-    depots: int  # to whose people it is published
-    changes: int  # drivers more or fewer since, in all; one where people of the same crew changed
+    depots: int  # number of depots with published days
+    changes: int  # total drivers added and removed since; one if only the people of a crew changed
     premium: float  # of these changes
 
 
 def read_told(connection: sa.Connection, pipeline: str, since: date) -> dict[Cell, ShiftCrews]:
-    """Crews that people were last told, by depot and day from `since` on."""
+    """Crews last announced to people, by depot and day from `since` on."""
     return {(row.depot_id, row.target_date): row.crews for row in _rows(connection, pipeline, since)}
 
 
 def read_changes(
     connection: sa.Connection, pipeline: str, since: date, depot_id: str | None = None
 ) -> list[ScheduleChange]:
-    """Publications and changes of days from `since` on, the oldest first; of one depot, or of
-    all."""
+    """Publications and changes of days from `since` on, oldest first; of one depot or all."""
     told: dict[Cell, ShiftCrews] = {}
     changes = []
     for row in _rows(connection, pipeline, since, depot_id):
@@ -89,8 +88,10 @@ def publish_days(
     by: str,
     at: datetime,
 ) -> int:
-    """Publish the shown crews of the depots' days, from the first to the last, and return how many
-    were new: a day that is published already keeps its notice (idempotent)."""
+    """Publish the shown crews of the depots' days, from the first to the last (idempotent).
+
+    Return the number of new days; a day published before keeps its notice.
+    """
     told = read_told(connection, pipeline, days[0])
     rows = [
         _row(pipeline, (depot.depot_id, day.target_date), at, by, _crews(day, staffing))
@@ -107,10 +108,13 @@ def publish_days(
 def record_changes(
     connection: sa.Connection, publication: Publication, staffing: Staffing, *, noticed: datetime, at: datetime
 ) -> int:
-    """Write down where the crews of a publication differ from what people were told, with premiums
-    for notice from the instant `noticed` on; returns how many days changed. Days that are over do
-    not count. Where people are planned, the premiums are of their shifts, and a change of people
-    within the same crew is a change. `at` is the instant of writing."""
+    """Record differences between the crews of a publication and those announced to people, with
+    premiums; return the number of changed days.
+
+    Notice counts from the instant `noticed`; days that are over do not count. If people are
+    planned, the premiums are those of their shifts, and a change of people within the same crew is
+    a change. `at` is the instant of writing.
+    """
     rows_told = _rows(connection, publication.pipeline, publication.cutoff)
     told = {(row.depot_id, row.target_date): row for row in rows_told}
     plans = {plan.depot_id: plan for plan in publication.plans}
@@ -140,14 +144,14 @@ def record_changes(
 
 
 def first_day(connection: sa.Connection, pipeline: str, since: datetime) -> date | None:
-    """The first day that was published or changed from an instant on; None where there is none."""
+    """The first day published or changed from an instant on; None if there is none."""
     newer = sa.and_(_TABLE.c.pipeline == pipeline, _TABLE.c.at >= since)
     first: date | None = connection.scalar(sa.select(sa.func.min(_TABLE.c.target_date)).where(newer))
     return first
 
 
 def last_change(connection: sa.Connection, pipeline: str) -> datetime | None:
-    """The instant of the last publication or change; None where there was none."""
+    """Instant of the last publication or change; None if there was none."""
     at: datetime | None = connection.execute(
         sa.select(sa.func.max(_TABLE.c.at, type_=_TABLE.c.at.type)).where(_TABLE.c.pipeline == pipeline)
     ).scalar()
@@ -155,7 +159,7 @@ def last_change(connection: sa.Connection, pipeline: str) -> datetime | None:
 
 
 def week_states(changes: Iterable[ScheduleChange], cells: Collection[Cell]) -> list[WeekState]:
-    """The states of the weeks in which the depots' days `cells` lie, by the changes of these."""
+    """States of the weeks of the depot-days `cells`, from their changes."""
     weeks: dict[date, list[ScheduleChange]] = {_monday(day): [] for _, day in sorted(cells, key=lambda cell: cell[1])}
     for change in changes:
         if (change.depot_id, change.target_date) in cells:
@@ -164,7 +168,7 @@ def week_states(changes: Iterable[ScheduleChange], cells: Collection[Cell]) -> l
 
 
 def drivers_changed(before: ShiftCrews, after: ShiftCrews) -> int:
-    """Drivers more and drivers fewer, over all shifts."""
+    """Drivers added plus drivers removed, over all shifts."""
     return sum(abs(after.get(name, 0) - before.get(name, 0)) for name in {*before, *after})
 
 
@@ -191,8 +195,7 @@ def _monday(day: date) -> date:
 
 
 def _crews(day: PublishedDay, staffing: Staffing) -> dict[str, int]:
-    """The crew of each shift as it is wanted, with drivers whom the plan of the week has nobody
-    for."""
+    """Wanted crew of each shift, including drivers for whom the week's plan has nobody."""
     none = {shift.name: 0 for shift in staffing.shifts} or {WHOLE_DAY: 0}
     if not day.open:
         return none
@@ -218,15 +221,16 @@ def _rows(
 
 
 def _was_planned(plan: WeekPlan, at: datetime) -> bool:
-    """Whether people were planned at an instant: in a depot's first plan nobody's shift has changed."""
+    """Return true if people were planned at an instant: in a depot's first plan, nobody's shift has
+    changed."""
     return any(duty.since <= at for who in plan.positions for duty in (*who.before, *who.duties, *who.cancelled))
 
 
 def _moves(
     plan: WeekPlan, day: date, since: datetime, by_people: Collection[tuple[str, date, str]]
 ) -> list[tuple[Duty, bool]]:
-    """Shifts of people that were added or took another one's place after an instant, and those that were cancelled,
-    which the second value marks."""
+    """People's shifts added or moved after an instant, and those cancelled, marked by the second
+    value."""
     moves = []
     for who in plan.positions:
         if (plan.depot_id, day, who.name) not in by_people:
@@ -237,7 +241,7 @@ def _moves(
 
 @dataclass(frozen=True)
 class _Premiums:
-    """Premiums of changes of a depot's day at an instant."""
+    """Premiums for changes of a depot's day at an instant."""
 
     staffing: Staffing
     day: date
@@ -245,7 +249,7 @@ class _Premiums:
     noticed: datetime
 
     def of_crews(self, before: ShiftCrews, after: ShiftCrews) -> float:
-        """Where nobody is planned for shifts: of each driver more or fewer."""
+        """Premiums of drivers added and removed, if no people are planned."""
         total = 0.0
         for name in sorted({*before, *after}):
             further = after.get(name, 0) - before.get(name, 0)
@@ -254,7 +258,7 @@ class _Premiums:
         return round(total, 2)
 
     def of_people(self, moves: Iterable[tuple[Duty, bool]]) -> float:
-        """Of each person's shift that is cancelled, added, or takes another one's place."""
+        """Premiums of people's shifts that are cancelled, added, or replace another one."""
         total = 0.0
         for duty, is_cancelled in moves:
             premium = self._of(duty.shift, duty.lost_hours if not is_cancelled else None)
@@ -280,7 +284,7 @@ def _cost(crews: ShiftCrews, day: PublishedDay, publication: Publication, staffi
 
 
 def _declared(staffing: Staffing) -> dict[str, float]:
-    """Declared shares of shifts, which sum to 1; empty where they are learned or there are none."""
+    """Declared shares of shifts, summing to 1; empty if they are learned or there are no shifts."""
     if not staffing.shifts or staffing.learns_shares:
         return {}
     total = sum(shift.declared_share for shift in staffing.shifts)

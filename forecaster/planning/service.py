@@ -1,10 +1,9 @@
-"""Override service: save and withdraw a planner's override of a published day, list them, account
-for their value.
+"""Override service: save, withdraw and list planners' overrides of published days, and account for
+their value.
 
-Both the commands and the page call these; each writes the table of overrides, brings the shown
-publication into line and has its audit row written (`audit`) in one transaction: all of it is
-there, or nothing. Saving is an upsert by depot, day and author: the same override sent twice is
-stored once.
+Both the commands and the page call these functions; each writes the table of overrides, refreshes
+the shown publication and has its audit row written (`audit`) in one transaction. Saving is an
+upsert by depot, day and author: the same override sent twice is stored once.
 """
 
 from __future__ import annotations
@@ -52,15 +51,15 @@ def _whole(value: float) -> str:
 
 @dataclass(frozen=True)
 class OverrideChange:
-    """An override that was written down or withdrawn, and what became of the page."""
+    """An override that was stored or withdrawn, and the outcome for the page."""
 
     override: Override
     revised: RefreshOutcome
-    replaced_by: int | None = None  # the newest override of the same day, where that is another
+    replaced_by: int | None = None  # the newest override of the same day, if another one
 
     def sentence(self, *, for_readers: bool = False, number: Number = _whole) -> str:
-        """For people: what was saved or withdrawn, and what the page shows; `number` writes numbers
-        as they do."""
+        """Message on what was saved or withdrawn, and what the page shows; `number` formats
+        numbers."""
         override = self.override
         values = {"number": override.id, "depot": override.depot_id, "day": override.target_date}
         if self.replaced_by is not None:
@@ -86,20 +85,20 @@ class OverrideChange:
 
 @dataclass(frozen=True)
 class GroupChange:
-    """Overrides of several days that were written down together, and what became of the page."""
+    """Overrides of several days stored together, and the outcome for the page."""
 
     overrides: tuple[Override, ...]
-    closed: int  # days of the wish that are closed and stay so
+    closed: int  # days of the request that stay closed
     revised: RefreshOutcome
 
     def of_one_day(self) -> OverrideChange:
-        """The change of a group of one."""
+        """Return the change of a group of one."""
         (override,) = self.overrides
         return OverrideChange(override, self.revised)
 
     def sentence(self, *, for_readers: bool = False, number: Number = _whole) -> str:
-        """For people: what was saved or withdrawn, and what the page shows; `number` writes numbers
-        as they do."""
+        """Message on what was saved or withdrawn, and what the page shows; `number` formats
+        numbers."""
         if len(self.overrides) == 1:
             return self.of_one_day().sentence(for_readers=for_readers, number=number)
         first, last = self.overrides[0], self.overrides[-1]
@@ -155,12 +154,13 @@ def save(
     audit: Audit[OverrideChange] | None = None,
     head: Head | None = None,
 ) -> OverrideChange:
-    """Write an override down and show it (idempotent): the same one by the same planner is not
-    written twice, nor is its row of the audit. `head` is the publication that it changes, by
-    default the shown one.
+    """Store an override and show it.
 
-    Raises OverrideError for a day that is not published, is closed or over, or an undeclared
-    reason; LedgerError.
+    Idempotent: the same override by the same planner is not stored twice, nor is its audit row.
+    `head` is the publication to change, by default the shown one.
+
+    Raises OverrideError for a day that is unpublished, closed or over, or an undeclared reason;
+    LedgerError.
     """
 
     def audit_day(connection: sa.Connection, change: GroupChange) -> None:
@@ -180,10 +180,10 @@ def save_group(
     head: Head | None = None,
     beside: Callable[[sa.Connection], None] | None = None,
 ) -> GroupChange:
-    """Write all overrides of a group down and show them: all of them, or none (idempotent as
-    `save`). What else is to be shown with them `beside` writes in the same transaction.
+    """Store all overrides of a group and show them: all or none (idempotent as `save`).
 
-    Raises OverrideError as `save` and `OverrideGroup.expand` do; LedgerError.
+    `beside` writes in the same transaction what else is to be shown with them. Raises OverrideError
+    as `save` and `OverrideGroup.expand`; LedgerError.
     """
     with _ledger(spec) as ledger:
         chosen, head = head, head or ledger.current(spec.name)
@@ -193,7 +193,7 @@ def save_group(
         for proposed in proposals:
             proposed.check(spec.overrides.reasons, as_of_day(head))
         with ledger.transaction() as connection:
-            # two who save the same come one after the other
+            # serializes identical saves
             if connection.dialect.name == "postgresql":
                 connection.exec_driver_sql("select pg_advisory_xact_lock(7261132)")
             at = now or datetime.now(UTC)
@@ -219,10 +219,10 @@ def withdraw(
     now: datetime | None = None,
     audit: Audit[OverrideChange] | None = None,
 ) -> OverrideChange:
-    """Take an override back; the row stays.
+    """Withdraw an override; the row stays.
 
-    Raises OverrideError for one that is not there or was withdrawn, and for words as `check_words`
-    does.
+    Raises OverrideError if it does not exist or was withdrawn before, and for words as
+    `check_words`.
     """
     check_words(by, note)
     if not 0 < override_id <= LARGEST_ID:
@@ -244,7 +244,7 @@ def withdraw_group(
     now: datetime | None = None,
     audit: Audit[GroupChange] | None = None,
 ) -> GroupChange:
-    """Take several overrides back: all of them, or none; the rows stay. Raises as `withdraw`."""
+    """Withdraw several overrides, all or none; the rows stay. Raises as `withdraw`."""
     check_words(by, note)
     with _ledger(spec) as ledger, ledger.transaction() as connection:
         at = now or datetime.now(UTC)
@@ -259,14 +259,14 @@ def withdraw_group(
 
 
 def saved_together(overrides: Iterable[Override], override_id: int) -> tuple[Override, ...]:
-    """The overrides that were saved at once with one of these, it too, but for those that were withdrawn."""
+    """Overrides saved in the same request as this one, including it, without withdrawn ones."""
     valid = [override for override in overrides if override.withdrawn is None]
     first = next((override for override in valid if override.id == override_id), None)
     return tuple(override for override in valid if first and (override.by, override.at) == (first.by, first.at))
 
 
 def list_overrides(ledger: Ledger, pipeline: str) -> tuple[Override, ...]:
-    """Every override, withdrawn ones too, the oldest first."""
+    """All overrides, including withdrawn ones, oldest first."""
     with ledger.transaction() as connection:
         return override_table.read_overrides(connection, pipeline)
 
@@ -279,7 +279,7 @@ def value_added(ledger: Ledger, pipeline: str, min_days: int) -> Account:
 
 @contextmanager
 def _ledger(spec: Spec) -> Iterator[Ledger]:
-    """The ledger; what is changed of a published schedule meanwhile is posted afterwards."""
+    """Open the ledger; changes made to a published schedule are posted to the webhook afterwards."""
     with Ledger.open(spec.ledger_url, patience=connect.ATTENDED) as ledger:
         yield ledger
     if spec.notify.schedule is not None:
@@ -287,12 +287,12 @@ def _ledger(spec: Spec) -> Iterator[Ledger]:
 
 
 def _depots(ledger: Ledger, head: Head, group: OverrideGroup | OverrideCells) -> tuple[PublishedDepot, ...]:
-    """The published depots among which the group's are: those that it names, or of a city all."""
+    """Published depots that include the group's: the named ones, or all for a city."""
     if (isinstance(group, OverrideGroup) and group.city is not None) or len(
         group.depot_ids
     ) > override_table.MOST_NAMED:
         return ledger.depots(head.publication_id)
-    # what is no text the ledger could not look for
+    # a name that is not text cannot be queried
     return ledger.depots(head.publication_id, [depot_id for depot_id in group.depot_ids if is_text(depot_id)])
 
 
@@ -303,7 +303,7 @@ def _shown(
     replaced_by: int | None,
     audit: Audit[OverrideChange] | None,
 ) -> OverrideChange:
-    """The change, with the shown publication brought into line and its row of the audit."""
+    """Return the change, after refreshing the shown publication and writing the audit row."""
     change = OverrideChange(override, _bring_into_line(connection, spec), replaced_by)
     if audit is not None:
         audit(connection, change)
@@ -311,7 +311,7 @@ def _shown(
 
 
 def _bring_into_line(connection: sa.Connection, spec: Spec, head: Head | None = None) -> RefreshOutcome:
-    # which count with NumPy, as those who only read need not
+    # imports NumPy, which read-only use does not need
     from forecaster.planning import refresh
 
     return refresh.refresh_within(connection, spec.name, spec.paths, head)

@@ -1,9 +1,9 @@
-"""Forecast value added of overrides: how much nearer than the model's numbers they came to the
-orders of their days.
+"""Forecast value added of overrides: how much closer to the actual orders they were than the
+model's numbers.
 
-After Gilliland 2010 (The Business Forecasting Deal), in orders for each 100 that came: the sum of
-|model - actual| less that of |override - actual|. Above 0 the overrides helped. Aggregates come first; a planner is
-named only after so many days that chance does not speak for them.
+After Gilliland 2010 (The Business Forecasting Deal), per 100 actual orders: the sum of |model -
+actual| less that of |override - actual|. Above 0 the overrides helped. Aggregates come first; a
+planner is named only after enough days to rule out chance.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Result:
-    """A day that was overridden, and what came, in orders."""
+    """An overridden day and its actual, in orders."""
 
     by: str
     reason: str
@@ -25,24 +25,24 @@ class Result:
 
 @dataclass(frozen=True)
 class Added:
-    """Some days together; sums are of orders, `of` says whose days they are."""
+    """Sums over some days, in orders; `of` names the group."""
 
     of: str
     days: int
-    helped: int  # days on which the override came nearer than the model
+    helped: int  # days on which the override was closer than the model
     actual: float
     model_error: float  # sum of |model - actual|
     override_error: float
 
     @property
     def per_hundred(self) -> float:
-        """Orders of error saved for each 100 orders that came; NaN where none came."""
+        """Orders of error saved per 100 actual orders; NaN if there were none."""
         return 100 * (self.model_error - self.override_error) / self.actual if self.actual else float("nan")
 
 
 @dataclass(frozen=True)
 class Account:
-    """Everything that can be said fairly: of all, by reason, and of planners with enough days."""
+    """A fair account: of all overrides, by reason, and by planners with enough days."""
 
     everyone: Added
     reasons: tuple[Added, ...]
@@ -52,7 +52,7 @@ class Account:
 
 
 def account(results: Sequence[Result], min_days: int) -> Account:
-    """The account of all results; parts are in the order of their days, the most first."""
+    """Account of all results; groups are ordered by their days, largest first."""
     planners = _group_by(results, lambda result: result.by)
     often = tuple(planner for planner in planners if planner.days >= min_days)
     return Account(

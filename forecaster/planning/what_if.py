@@ -1,9 +1,9 @@
-"""What-if analysis of depots' days: orders, drivers, vans and money, before and after; nothing is
-kept.
+"""What-if analysis of depots' days: orders, drivers, vans and costs, before and after; nothing is
+stored.
 
-The model reads the inputs that the night saved (`saved_inputs`) with one of them changed, for these
-depots alone; then the days are staffed anew for all depots, since they share vans. What is compared
-is what is published, so overrides that hold stay on both sides, but for the one that is supposed.
+The model reads the inputs saved by the run (`saved_inputs`) with one of them changed, for these
+depots alone; then the days are rostered again for all depots, since they share vans. Both sides are
+as published: overrides in force stay on both, except the supposed one.
 """
 
 from __future__ import annotations
@@ -41,9 +41,11 @@ from forecaster.staffing.newsvendor import Roster
 
 @dataclass(frozen=True)
 class SupposedForecast:
-    """Published forecast of all depots, and the supposed one; `rows` and `steps` are the positions
-    of the question's depots and days, the first of either first, `closed` how many of its days
-    stay closed."""
+    """Published forecast of all depots, and the supposed one.
+
+    `rows` and `steps` are the positions of the question's depots and days, the first ones first;
+    `closed` is the number of its days that stay closed.
+    """
 
     before: Forecast
     after: Forecast
@@ -53,8 +55,7 @@ class SupposedForecast:
 
 
 class Questions:
-    """What-if questions of one publication, with its inputs and its model in memory; threads may
-    share it."""
+    """What-if questions on one publication, with inputs and model in memory; threads may share it."""
 
     def __init__(
         self,
@@ -67,17 +68,16 @@ class Questions:
         alone: bool = True,
         told: refresh.BindingCrews = refresh.NOBODY,
     ) -> None:
-        """`canary` is the model whose numbers the cohort of the inputs sees, or why it cannot be
-        asked; `alone` says that no other depots share the vans; `told` are crews of the published
-        schedule."""
+        """`canary` is the model whose numbers the cohort sees, or its error; `alone` means that no
+        other depots share the vans; `told` are crews of the published schedule."""
         self._alone, self._told = alone, told
         self._publication, self._inputs, self._predictor, self._missing = publication, inputs, predictor, missing
         self._canary = canary
         self._model = refresh.model_forecast(publication, inputs.panel)
         self._openable = refresh.openable_days(publication)
-        self._computed = np.zeros(len(inputs.panel.depot_ids), bool)  # whose quantiles these are
+        self._computed = np.zeros(len(inputs.panel.depot_ids), bool)  # depots whose quantiles are computed
         self._quantiles = np.zeros_like(self._model.quantiles)
-        # of each day that was asked about, as it is published
+        # roster as published, of each day asked about
         self._before: dict[int, Roster | None] = {}
         days = {depot.depot_id: depot.days for depot in publication.depots}
         self._at = {
@@ -95,11 +95,11 @@ class Questions:
         load: Callable[[Path, str], QuantileModel | BundleError] | None = None,
         told: refresh.BindingCrews = refresh.NOBODY,
     ) -> Questions:
-        """Reads saved inputs and bundle, which is verified first; a bundle that cannot be used is
-        told when it is needed. `load` gives the model of a bundle of this name in a state folder,
-        or says why it cannot.
+        """Read saved inputs and bundle, which is verified first; an unusable bundle is reported
+        when needed.
 
-        Raises DeskError where the night's inputs are not at hand.
+        `load` returns the model of a bundle in a state folder, or an error. Raises DeskError if the
+        run's inputs are not available.
         """
         load = load or ready
         inputs = saved_inputs.read(StatePaths(state).saved_inputs, publication.desk)
@@ -115,7 +115,7 @@ class Questions:
 
     @property
     def depot_ids(self) -> tuple[str, ...]:
-        """The depots of the saved inputs, in their order."""
+        """Depots of the saved inputs, in order."""
         return self._inputs.panel.depot_ids
 
     @property
@@ -125,30 +125,28 @@ class Questions:
 
     @property
     def yes_or_no(self) -> frozenset[str]:
-        """Covariates that are 0 or 1 on all days at hand: promotions that are on or off, events
-        that are or are not."""
+        """Covariates that are 0 or 1 on all known days, such as promotions and events."""
         covariates = self._inputs.panel.covariates
         binary = np.flatnonzero(((covariates == 0) | (covariates == 1)).all(axis=(0, 1)))
         return frozenset(self._inputs.panel.encoding.covariates[place] for place in binary)
 
     @property
     def missing(self) -> BundleError | None:
-        """Why no model answers; None where one does."""
+        """Error that explains why no model answers; None if one does."""
         return self._missing
 
     @property
     def broken(self) -> BundleError | None:
-        """Why a bundle of the night cannot be used, which may be put right meanwhile; None where
-        each can."""
+        """Error of an unusable bundle of the run, which may be temporary; None if all are usable."""
         if self._missing is not None and self._inputs.bundle is not None:
             return self._missing
         return self._canary if isinstance(self._canary, BundleError) else None
 
     def among(self, depot_ids: Collection[str]) -> Questions:
-        """The same questions as if these depots were all that there are.
+        """Return the same questions for these depots only.
 
-        On a day on which one of them lacks vans they share those that they are published with; on
-        other days the whole fleet is theirs. What the other depots need does not count.
+        On a day on which one of them lacks vans they share their published vans; on other days they
+        have the whole fleet. Needs of other depots do not count.
         """
         publication = replace(
             self._publication,
@@ -161,9 +159,9 @@ class Questions:
         )
 
     def ask(self, supposed: Supposition) -> WhatIfAnswer:
-        """The answer of a scenario.
+        """Answer a scenario.
 
-        Raises OverrideError for what cannot be supposed, BundleError where no model can answer it.
+        Raises OverrideError for an impossible supposition, BundleError if no model can answer it.
         """
         would_be = self.suppose(supposed)
         before, after, rows, steps = would_be.before, would_be.after, would_be.rows, would_be.steps
@@ -184,8 +182,7 @@ class Questions:
         )
 
     def suppose(self, supposed: Supposition) -> SupposedForecast:
-        """The forecast of all depots before and after; only the question's differ. Raises as `ask`
-        does."""
+        """Forecasts of all depots before and after; only the question's differ. Raises as `ask`."""
         rows, steps = self._locate(supposed)
         cells = [(row, step) for row in rows for step in steps]
         model, numbers = self._model, {cell: override.orders for cell, override in self._at.items()}
@@ -197,18 +194,16 @@ class Questions:
             model = _close_days(model, cells)
         else:
             model = self._ask_model(supposed, rows, steps)
-        # Overrides that hold stay on both sides, but for those of days that are closed by the
-        # question.
+        # Overrides in force stay on both sides, except on days closed by the question.
         if supposed.kind == CLOSED:
             supposing = {cell: orders for cell, orders in supposing.items() if cell not in set(cells)}
         return SupposedForecast(before, apply.with_orders(model, supposing), rows, steps, closed)
 
     def forecast(self, rows: Sequence[int]) -> Forecast:
-        """Published forecast of all depots in the order of the saved inputs, with the depots at
-        these positions computed from what the night saved, each once. Those that the model has
-        no forecast of stay as published.
+        """Published forecast of all depots in saved order, recomputed once at these positions.
 
-        Raises BundleError where the model that made them cannot be asked.
+        Depots without a forecast of the model stay as published. Raises BundleError if the model
+        that made them is not available.
         """
         numbers = {cell: override.orders for cell, override in self._at.items()}
         strangers = self._strangers()
@@ -221,8 +216,8 @@ class Questions:
         return apply.with_orders(replace(self._model, quantiles=quantiles), numbers)
 
     def _strangers(self) -> frozenset[int]:
-        """The positions of depots of which the model whose numbers they see has no forecast; all
-        where none made it."""
+        """Positions of depots without a forecast of the model whose numbers they see; all if no
+        model forecast."""
         inputs, canary = self._inputs, self._inputs.canary
         if inputs.bundle is None:
             return frozenset(range(len(self.depot_ids)))
@@ -232,7 +227,7 @@ class Questions:
         return frozenset(row for row, depot in enumerate(self.depot_ids) if depot in unknown)
 
     def _locate(self, supposed: Supposition) -> tuple[list[int], list[int]]:
-        """Positions of its depots and days, the first of either first."""
+        """Positions of its depots and days, the first ones first."""
         panel = self._inputs.panel
         for depot_id in supposed.depot_ids:
             if depot_id not in panel.depot_ids:
@@ -263,7 +258,7 @@ class Questions:
         return [rows[depot_id] for depot_id in supposed.depot_ids], list(steps)
 
     def _suppose_orders(self, supposed: Supposition, cells: list[tuple[int, int]]) -> dict[tuple[int, int], int]:
-        """The orders of each day that is open, or that alone is asked for and may be opened."""
+        """Supposed orders of each open day; also of a single closed day that may be opened."""
         depot_ids, days = self._inputs.panel.depot_ids, self._model.target_dates
         openable = {cell for cell in cells if (depot_ids[cell[0]], days[cell[1]]) in self._openable}
         orders = {
@@ -305,7 +300,7 @@ class Questions:
         return self._compute(rows, supposed, np.array(steps))
 
     def _compute(self, rows: Sequence[int], supposed: Supposition | None, steps: Places | None) -> Forecast:
-        """Forecasts of the models for the depots at `rows`, each of those whose numbers it sees."""
+        """Forecasts for the depots at `rows`, each by the model whose numbers it sees."""
         quantiles, open_ = self._model.quantiles.copy(), self._model.open.copy()
         panel, canary = self._inputs.panel, self._inputs.canary
         cohort = canary.cohort if canary else frozenset[str]()
@@ -323,8 +318,7 @@ class Questions:
         return replace(self._model, quantiles=quantiles, open=open_)
 
     def _model_of(self, inputs: SavedInputs) -> QuantileModel:
-        """The model of the night's own inputs, or of its canary's. Raises BundleError where it is
-        not at hand."""
+        """Model of the run's inputs, or of its canary's. Raises BundleError if it is not available."""
         if inputs.bundle != self._inputs.bundle:
             if self._canary is None or isinstance(self._canary, BundleError):
                 raise self._canary or BundleError("the canary that these depots see is not at hand")
@@ -335,13 +329,13 @@ class Questions:
         return self._predictor
 
     def _staff_before(self, forecast: Forecast, step: int) -> Roster | None:
-        """The roster of one day as it is published, which is made once."""
+        """Roster of one day as published, computed once."""
         if step not in self._before:
             self._before[step] = self.staff_day(forecast, step)
         return self._before[step]
 
     def staff_day(self, forecast: Forecast, step: int) -> Roster | None:
-        """The roster of one day."""
+        """Roster of one day."""
         day = slice(step, step + 1)
         day_forecast = replace(
             forecast,
@@ -355,7 +349,7 @@ class Questions:
         return rosters.roster_for(day_forecast, inputs.panel, self._staffing(step), of_day, inputs.shares)
 
     def _staffing(self, step: int) -> Staffing | None:
-        """Declared staffing, with as many vans as these depots may have on a day."""
+        """Declared staffing, with the number of vans that these depots may have on a day."""
         staffing = self._inputs.staffing
         plans = [depot.days[step].roster for depot in self._publication.depots]
         lacking = any(plan is not None and plan.shortage is not None for plan in plans)
@@ -373,8 +367,7 @@ def _close_days(model: Forecast, cells: list[tuple[int, int]]) -> Forecast:
 
 
 def _orders(supposed: Supposition, model_orders: float) -> int:
-    """The orders that are supposed of a day. Raises OverrideError for what is no number of
-    orders."""
+    """Supposed orders of a day. Raises OverrideError for an invalid number of orders."""
     if supposed.kind == ORDERS:
         orders = _whole_number(supposed.value)
     elif -100 <= supposed.value <= LARGEST_PERCENT:

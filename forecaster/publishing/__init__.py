@@ -1,2 +1,2 @@
-"""From a bundle to the page: predict, explain, caveat, publish, archive, replay, and track
+"""From a bundle to the page: predict, explain, add caveats, publish, archive, replay, and track
 accuracy."""

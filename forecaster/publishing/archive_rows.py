@@ -1,5 +1,4 @@
-"""Forecast archive: the rows that a forecast leaves in the lake, every quantile of every day,
-append only."""
+"""Forecast archive: rows of a forecast in the lake, with every quantile of every day; append-only."""
 
 from __future__ import annotations
 
@@ -19,8 +18,8 @@ CHAMPION, CANARY = "champion", "canary"  # roles
 
 
 def rows(result: ForecastResult, overrides: Mapping[tuple[int, int], Override], run_id: str, now: datetime) -> pa.Table:
-    """The forecast that is shown, with the bundle that made it, and next to it the numbers of
-    planners."""
+    """Return the rows of the shown forecast, with the bundle that made it, and planners' numbers in
+    a separate column."""
     depots, horizon, _ = result.forecast.quantiles.shape
     bundles = [result.digest] * depots
     if result.beside is not None:
@@ -35,7 +34,7 @@ def rows(result: ForecastResult, overrides: Mapping[tuple[int, int], Override], 
 
 
 def canary_rows(digest: str | None, beside: Beside, run_id: str, now: datetime) -> pa.Table:
-    """Forecasts of champion and canary for all depots; `digest` is the champion's."""
+    """Return the rows of champion and canary for all depots; `digest` is the champion's."""
     parts = []
     for role, forecast, bundle in (
         (CHAMPION, beside.champion, digest),

@@ -1,18 +1,17 @@
 """Attribution of a forecast's change: split the difference of two forecasts of one day into parts
 that add up exactly.
 
-A sequential swap (one path of those that a Shapley value averages, so that each swap costs one
-forecast): one input is swapped at a time, in `ORDER`, and the forecast made again after each. A
-part is the difference between two neighbours after both were rounded to whole orders, as pages show
-them; so the parts telescope, and their sum is the difference of the two published numbers to the
-order.
+A sequential swap (one of the paths that a Shapley value averages, so that each swap costs one
+forecast): one input is swapped at a time, in `ORDER`, and the forecast is recomputed after each. A
+part is the difference between two consecutive results, both rounded to whole orders as on the page;
+so the parts telescope, and their sum is exactly the difference of the two published numbers.
 
-The order follows the line, from what was known of days ahead to what people say. Data come before
-models, so that each of them is judged by the model that the earlier forecast was made with; known
-days change before new ones arrive, since there was a night that could have known them so; the model
-changes before its calibration, which was fitted to it; and a planner's word stands above all of it.
-Where an earlier forecast cannot be made again to the order (another processor's rounding, a model
-that is gone), what is left is counted as the model's.
+The order follows the pipeline, from what is known in advance to human input. Data come before
+models, so that their effect is that under the model of the earlier forecast; known days change
+before new ones are added, since an earlier run could have known their corrections; the model
+changes before its calibration, which was fitted to it; planners' numbers come last, on top of
+everything. If an earlier forecast cannot be reproduced exactly (different rounding of another
+processor, a deleted model), the remainder counts as the model's part.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ from numpy.typing import NDArray
 from forecaster.core.arrays import Doubles
 
 CALENDAR, RESTATED, ACTUALS, MODEL, CALIBRATION, OVERRIDE = ORDER = (
-    "calendar",  # what is known of the days ahead: holidays, events, closures
-    "restated",  # other values for days that were over
-    "actuals",  # days that are over since
-    "model",  # other weights
-    "calibration",  # how far they are drawn to the seasonal anchor
+    "calendar",  # known facts about the forecast days: holidays, events, closures
+    "restated",  # corrected values of past days
+    "actuals",  # days completed since
+    "model",  # new weights
+    "calibration",  # strength of the pull to the seasonal anchor
     "override",  # planners' numbers, those of both days
 )
 
@@ -38,22 +37,22 @@ Whole = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Swaps:
-    """Medians of the same days after each swap, in orders: arrays of one shape, NaN where there is
-    no earlier one."""
+    """Medians of the same days after each swap, in orders: arrays of one shape, NaN if there is no
+    earlier one."""
 
-    published: Doubles  # the earlier publication, planners' numbers included
-    model: Doubles  # what its model had said
-    reproduced: Doubles  # the same, made again now
+    published: Doubles  # the earlier publication, including planners' numbers
+    model: Doubles  # forecast of its model
+    reproduced: Doubles  # the same, recomputed now
     calendar: Doubles
     restated: Doubles
     actuals: Doubles
-    weights: Doubles  # by tonight's weights with the earlier calibration
-    tonight: Doubles  # by tonight's model
-    now: Doubles  # what is published tonight
+    weights: Doubles  # by the new weights with the earlier calibration
+    tonight: Doubles  # by the new model
+    now: Doubles  # as published now
 
 
 def attribute_change(swaps: Swaps) -> dict[str, Whole]:
-    """The change split by cause: whole orders of each part, in `ORDER`; 0 where there is no earlier
+    """Split the change by cause: whole orders of each part, in `ORDER`; 0 if there is no earlier
     forecast."""
     of = {name: _whole(getattr(swaps, name)) for name in Swaps.__annotations__}
     return {
@@ -67,5 +66,5 @@ def attribute_change(swaps: Swaps) -> dict[str, Whole]:
 
 
 def _whole(values: Doubles) -> Whole:
-    """Rounded as pages round, a half to the even neighbour."""
+    """Round as the page does, half to even."""
     return np.rint(np.nan_to_num(values)).astype(np.int64)

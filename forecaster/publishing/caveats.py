@@ -1,5 +1,5 @@
-"""Data freshness and cold starts, as sentences next to a forecast: stale readings, depots that the
-model never saw."""
+"""Sentences on data freshness and cold starts next to a forecast: stale readings, depots unknown to
+the model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from forecaster.staffing.shift_values import ShiftShares
 
-# In full and for readers, each of one depot and of several.
+# Full text and text for readers, each for one depot and for several.
 COLD = (
     (
         N_("Depot {depots} is a cold start: the model was not trained on it."),
@@ -58,24 +58,24 @@ TOTALS = (
     N_("Depots {depots} are sums of other depots, so totals of all depots count their orders twice."),
 )
 MAX_NAMED = 5  # depots
-ARCHIVE_DAYS = 60  # without any reading, after which no feed is late: the data are an archive
+ARCHIVE_DAYS = 60  # days without any reading after which the data are an archive, instead of a late feed
 
 
 @dataclass(frozen=True)
 class Note:
-    """Note on a forecast: in full to whoever runs the pipeline, and in a sentence to readers."""
+    """Note on a forecast: full text for operators, and a sentence for readers."""
 
     text: str
     for_readers: str
 
 
 def notes(sentences: Iterable[str]) -> list[Note]:
-    """Notes that say the same to all."""
+    """Notes with the same text for operators and readers."""
     return [Note(sentence, sentence) for sentence in sentences]
 
 
 def shift_shares(learned: ShiftShares | None) -> list[str]:
-    """That shares of shifts should be learned and no time of day is known, in a sentence."""
+    """Sentence if shares of shifts should be learned but no time of day is known."""
     if learned is None or learned.known:
         return []
     return [sentence(N_("No order times are known yet, so shifts share the day by their hours."))]
@@ -85,13 +85,13 @@ def shift_shares(learned: ShiftShares | None) -> list[str]:
 class Newcomers:
     """Depots of a panel that a bundle was not trained on."""
 
-    cold: tuple[str, ...]  # forecast from their static attributes and what is known of them
-    # of which no static attribute is known either, so that the bundle has no forecast
+    cold: tuple[str, ...]  # forecast from their static attributes and known values
+    # no static attribute is known either, so the bundle cannot forecast them
     strangers: tuple[str, ...]
-    rows: Bools  # (depots,) the strangers' places in the panel
+    rows: Bools  # (depots,) mask of these in the panel
 
     def notes(self) -> list[Note]:
-        """Notes on new depots; none where every depot was trained on."""
+        """Notes on new depots; none if the model was trained on every depot."""
         return [
             Note(*(sentence(template[len(depots) > 1], depots=_list_depots(depots)) for template in templates))
             for depots, templates in ((self.cold, COLD), (self.strangers, STRANGERS))
@@ -100,8 +100,8 @@ class Newcomers:
 
 
 def newcomers(panel: Panel, trained_on: Collection[str], statics: Collection[str]) -> Newcomers:
-    """Cold-start depots, which are not among those that a model was trained on; without static
-    attributes, by their names, none of them is a stranger."""
+    """Cold-start depots, on which a model was not trained. If it uses no static attributes, it can
+    forecast all of them."""
     trained = set(trained_on)
     new = np.array([depot not in trained for depot in panel.depot_ids], bool)
     blank = np.zeros(len(new), bool)
@@ -113,8 +113,8 @@ def newcomers(panel: Panel, trained_on: Collection[str], statics: Collection[str
 
 
 def refuse_stale(panel: Panel, spec: Spec, as_of: datetime) -> None:
-    """Raises StaleHistory when the newest reading of all is older than `demand.rules.max_age_days`
-    allows."""
+    """Raises StaleHistory if the newest reading of all depots is older than
+    `demand.rules.max_age_days`."""
     limit, age = spec.demand.rules.max_age_days, _age(panel.cutoff, spec, as_of)
     if limit is not None and age > limit:
         last = int(np.argmax(np.isfinite(panel.demand[:, -1])))
@@ -127,8 +127,8 @@ def refuse_stale(panel: Panel, spec: Spec, as_of: datetime) -> None:
 
 
 def stale_feed(cutoff: date, spec: Spec, as_of: datetime) -> list[Note]:
-    """Freshness of the feed, a sentence where it has stopped: its newest reading, of the day
-    `cutoff`, is older than readings come late."""
+    """Note if the feed has stopped: its newest reading, of the day `cutoff`, is older than
+    `demand.rules.late_days`."""
     age, limit = _age(cutoff, spec, as_of), spec.demand.rules.late_days
     if age <= limit:
         return []
@@ -144,9 +144,9 @@ def stale_feed(cutoff: date, spec: Spec, as_of: datetime) -> list[Note]:
 
 
 def outdated_by(spec: Spec, cutoff: date, as_of: datetime) -> Head | None:
-    """The publication that stays, since all days of a new forecast are over by its own instant, and
-    those of the shown one were not by its own: the clock may be wrong, or the feed has stopped.
-    Raises LedgerError."""
+    """Publication that stays, because all days of the new forecast are already over and those of
+    the shown one were not at its time: the clock may be wrong, or the feed has stopped. Raises
+    LedgerError."""
     if (as_of.astimezone(spec.zone).date() - cutoff).days <= spec.horizon:
         return None
     with Ledger.open(spec.ledger_url) as ledger:
@@ -163,7 +163,7 @@ def outdated(head: Head) -> str:
 
 
 def newer(head: Head, zone: ZoneInfo) -> str:
-    """Remark on a forecast of an earlier time that is kept behind the shown publication."""
+    """Remark on a forecast as of an earlier time, which is kept behind the shown publication."""
     template = N_(
         "Publication {id} stays on the page, because its date, {instant}, is later (--replace shows the new one)."
     )
@@ -171,7 +171,7 @@ def newer(head: Head, zone: ZoneInfo) -> str:
 
 
 def archive(panel: Panel, spec: Spec, as_of: datetime) -> list[str]:
-    """Sentence on how to forecast as of an earlier time, where the newest reading is long past."""
+    """Sentence on how to forecast as of an earlier time, if the newest reading is long past."""
     newest = panel.cutoff
     if not is_archive(newest, as_of.astimezone(spec.zone).date()):
         return []
@@ -183,34 +183,33 @@ def archive(panel: Panel, spec: Spec, as_of: datetime) -> list[str]:
 
 
 def is_archive(newest: date, today: date) -> bool:
-    """Is the newest reading so old that the data are an archive, rather than a feed that is
-    late?"""
+    """Return true if the newest reading is so old that the data are an archive, instead of a late
+    feed."""
     return (today - newest).days > ARCHIVE_DAYS
 
 
 def what_an_archive_lacks(spec: Spec) -> str:
-    """The key without which nothing of an archive counts as known before it arrived; empty where it
-    is there."""
+    """Setting without which no count of an archive is known before its arrival; empty if it is set."""
     is_known = spec.demand.recorded == "next_day" or spec.demand.columns.recorded_at is not None
     return "" if is_known else "set demand.recorded: next_day"
 
 
 def silent_depots(panel: Panel, spec: Spec) -> list[str]:
-    """Freshness of single depots: a sentence about those in business whose own last reading is
-    older than allowed."""
+    """Freshness of single depots: a sentence on those in business whose last reading is older than
+    allowed."""
     return said_of_late(*late_depots(panel, spec), spec)
 
 
 def totals_among_depots(panel: Panel) -> list[str]:
-    """A sentence about depots that are the sum of others, as the rule `total_row` finds them; the
-    totals of the network and of cities have them in."""
+    """Sentence on depots that are the sum of others, found by the rule `total_row`; totals of the
+    network and of cities include them."""
     depots = tuple(panel.depot_ids[row] for row in network_shape.totals(panel.demand))
     return [sentence(TOTALS[len(depots) > 1], depots=_list_depots(depots))] if depots else []
 
 
 def late_depots(panel: Panel, spec: Spec) -> tuple[Sequence[str], int]:
     """Names and last days of the first depots in business whose last reading is older than allowed,
-    and how many there are."""
+    and their number."""
     limit = spec.demand.rules.max_age_days
     if limit is None:
         return [], 0
@@ -225,8 +224,7 @@ def late_depots(panel: Panel, spec: Spec) -> tuple[Sequence[str], int]:
 
 
 def said_of_late(depots: Sequence[str], count: int, spec: Spec) -> list[str]:
-    """A sentence about so many late depots, of which the first are named; none where there are
-    none."""
+    """Sentence on `count` late depots, the first of them named; none if there are none."""
     limit = spec.demand.rules.max_age_days
     if limit is None or not count:
         return []
@@ -235,7 +233,7 @@ def said_of_late(depots: Sequence[str], count: int, spec: Spec) -> list[str]:
 
 
 def _age(cutoff: date, spec: Spec, as_of: datetime) -> int:
-    """Days from the cutoff to the last day that was over."""
+    """Days from the cutoff to the last completed day."""
     return (as_of.astimezone(spec.zone).date() - timedelta(days=1) - cutoff).days
 
 

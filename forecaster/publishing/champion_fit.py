@@ -1,5 +1,4 @@
-"""What becomes of a champion under a pipeline file that wants something else than the one it was
-trained for."""
+"""Compatibility of a champion with a pipeline file that differs from the one it was trained for."""
 
 from __future__ import annotations
 
@@ -18,8 +17,8 @@ DIFFERENCE = N_("The model in use was made for other settings; it stays in use u
 
 
 def obstacles(spec: Spec, manifest: Mapping[str, Any]) -> str | None:
-    """Why a champion cannot forecast for this pipeline file, and what comes of it; None where it
-    can."""
+    """Reasons why a champion cannot forecast for this pipeline file, and the consequence; None if
+    it can."""
     reasons, horizon = [], manifest["horizon"]
     if horizon != spec.horizon:
         template = N_("the champion forecasts {days}, the pipeline file wants {wanted}")
@@ -67,24 +66,25 @@ def differences(spec: Spec, manifest: Mapping[str, Any]) -> list[str]:
 
 
 def of_champion(spec: Spec, ledger: Ledger) -> list[str]:
-    """The sentences on the reigning champion, or on its absence under a new name; none where all is
+    """Sentences on the reigning champion, or on its absence under a new name; none if everything is
     as declared."""
     reigning = ledger.champion(spec.name)
     if reigning is None:
         why = under_another_name(spec, ledger)
         return [f"{_sentence(why)}."] if why else []
-    try:  # for people alone; whoever forecasts has it verified
+    try:  # for information only; inference verifies it
         text = (spec.paths.bundle(reigning.bundle_digest) / MANIFEST).read_text("utf-8")
         manifest = json.loads(text)
         obstacle = obstacles(spec, manifest)
         sentences = [f"{_sentence(obstacle)}; until then the seasonal naive forecasts."] if obstacle else []
         return [*sentences, *differences(spec, manifest)]
     except (OSError, ValueError, TypeError, KeyError):
-        return []  # the doctor says what is wrong with it
+        return []  # `forecaster doctor` reports the fault
 
 
 def under_another_name(spec: Spec, ledger: Ledger) -> str | None:
-    """Why a renamed pipeline has no champion, where its fleet had one under the old name."""
+    """Reason why a renamed pipeline has no champion, if its fleet had one under the old name; None
+    otherwise."""
     if spec.fleet_name == spec.name or ledger.champion(spec.fleet_name) is None:
         return None
     old, new = spec.fleet_name, spec.name
@@ -93,16 +93,15 @@ def under_another_name(spec: Spec, ledger: Ledger) -> str | None:
 
 
 def _covariates(manifest: Mapping[str, Any]) -> set[str]:
-    """The columns and kinds of events that the champion reads; that a depot is open has a column of
-    its own."""
+    """Columns and kinds of events that the champion reads; the open flag has a column of its own."""
     return {name.partition("=")[0] for name in manifest["encoding"]["covariates"]}
 
 
 def _declared(spec: Spec, manifest: Mapping[str, Any]) -> set[str]:
-    """The covariates that the champion's own pipeline file declared, of which some may have had no
-    word in training.
+    """Covariates declared in the champion's own pipeline file, some of which may have had no value
+    in training.
 
-    Where that file was not kept they are taken for those of today.
+    If that file was not kept, the current ones are assumed.
     """
     try:
         text = (spec.paths.specs / f"{manifest['spec_digest']}.json").read_text("utf-8")

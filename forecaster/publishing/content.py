@@ -1,5 +1,5 @@
-"""Content of a publication: each depot's days, roster and recent past, and the totals of groups of
-depots and the network."""
+"""Content of a publication: each depot's days, roster and recent past, and the totals of the
+network and of groups of depots."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from forecaster.staffing import rosters
 from forecaster.staffing.changes import PublishedCrews
 from forecaster.staffing.shift_values import ShiftShares
 
-Cell = tuple[int, int]  # positions of a depot and a day
-RECENT_DAYS = 60  # days of actuals that a publication carries
+Cell = tuple[int, int]  # positions of depot and day
+RECENT_DAYS = 60  # days of actuals in a publication
 
 
 def published_totals(quantiles: Mapping[Group, Doubles], days: Sequence[date]) -> tuple[PublishedTotal, ...]:
-    """Totals of each group by day and week, of quantiles (days, then weeks; levels)."""
+    """Totals of each group by day and week, from quantiles (days, then weeks; quantile levels)."""
     weeks = days[:: totals.SEASON][: len(days) // totals.SEASON]
     spans = [*((day, 1) for day in days), *((day, totals.SEASON) for day in weeks)]
     return tuple(
@@ -47,13 +47,14 @@ def published_totals(quantiles: Mapping[Group, Doubles], days: Sequence[date]) -
 
 
 def with_weeks(depots: Iterable[PublishedDepot], panel: Panel, weeks: Doubles) -> tuple[PublishedDepot, ...]:
-    """The depots with quantiles (depots of the panel, weeks, levels) of their weeks."""
+    """Return the depots with quantiles of their weeks; `weeks` is (depots of the panel, weeks,
+    quantile levels)."""
     rows = {depot_id: row for row, depot_id in enumerate(panel.depot_ids)}
     return tuple(replace(depot, weeks=weeks[rows[depot.depot_id]].tolist()) for depot in depots)
 
 
 def depot_timezones(knowledge: Knowledge) -> dict[str, str]:
-    """The time zones of depots that have one of their own."""
+    """Time zones of depots with one of their own."""
     depots = knowledge.depots
     if "timezone" not in depots:
         return {}
@@ -72,12 +73,11 @@ def published_depots(
     now: datetime | None = None,
     shares: ShiftShares | None = None,
 ) -> Iterator[PublishedDepot]:
-    """Each depot's days, of a forecast with the planners' numbers in it and of what the model
+    """Yield the published depots, from a forecast with the planners' numbers, and the model's
     `result` without them.
 
-    A depot that closed before its recent days began is left out. Of `crews` that are
-    published already those stay whose change is not worth what it costs `now`. `shares` of shifts
-    are those that are learned.
+    A depot that closed before its recent days began is left out. Of `crews` already published,
+    those stay whose change is not worth its cost `now`. `shares` of shifts are the learned ones.
     """
     panel, timezones = result.panel, depot_timezones(knowledge)
     roster = rosters.plan(forecast, panel, spec, crews, shares)
@@ -86,7 +86,7 @@ def published_depots(
     names = (*spec.depots.static, *spec.depots.levels) if spec.depots else ()
     for row, depot_id in enumerate(panel.depot_ids):
         if not panel.open[row, first:].any():
-            continue  # closed for good
+            continue  # permanently closed
         days = tuple(
             PublishedDay(
                 target_date=day,
@@ -110,7 +110,7 @@ def published_depots(
 
 
 def _recent_days(panel: Panel, row: int, first: int) -> tuple[RecentDay, ...]:
-    """A depot's days from the position `first` up to the cutoff."""
+    """Days of a depot from the position `first` up to the cutoff."""
     days: list[date] = panel.days[first : panel.history].astype(object).tolist()
     demand, served, is_open = (x[row, first : panel.history].tolist() for x in (panel.demand, panel.served, panel.open))
     is_capped = panel.is_capped[row, first:].tolist()
@@ -119,5 +119,5 @@ def _recent_days(panel: Panel, row: int, first: int) -> tuple[RecentDay, ...]:
 
 
 def _published_override(override: Override | None, quantiles: Floats) -> PublishedOverride | None:
-    """A planner's number compared with what the model said."""
+    """Published override, with the model's quantiles."""
     return override.to_published(quantiles.tolist()) if override else None

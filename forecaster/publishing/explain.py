@@ -1,4 +1,4 @@
-"""Explain a forecast's change since the night before (`attribution`): made again after each swap of
+"""Explain a forecast's change since the day before (`attribution`): recompute it after each swap of
 an input."""
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ Rows = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class EarlierPublication:
-    """The publication of the last day before, and what made it."""
+    """The publication of the last day before, and its inputs."""
 
     publication: Publication
     since: date
     inputs: SavedInputs
-    bundle: Bundle | None  # None: the fallback
+    bundle: Bundle | None  # None: the seasonal naive
     predictor: Predictor | None
 
     def forecast(self, panel: Panel) -> Forecast:
-        """The earlier model's forecast of a panel; the seasonal naive where no model had
-        forecast."""
+        """Forecast of a panel by the earlier model; the seasonal naive if it had none."""
         return self.predictor(panel) if self.predictor else seasonal_naive(panel, self.publication.levels)
 
 
 def explain_changes(
     ledger: Ledger, spec: Spec, knowledge: Knowledge, result: ForecastResult, overridden: Forecast, as_of: datetime
 ) -> dict[tuple[int, int], PublishedChange]:
-    """Attributed changes: how each day's median moved since the forecast that was published the day
-    before, by positions of depot and day; days that it had no forecast of are left out.
+    """Attributed changes of each day's median since the forecast published the day before, by
+    positions of depot and day.
 
-    `overridden` is tonight's forecast with the planners' numbers in it.
+    Days without an earlier forecast are omitted. `overridden` is the current forecast with the
+    planners' numbers.
     """
     local = as_of.astimezone(spec.zone)
     previous = ledger.published_before(spec.name, datetime.combine(local.date(), time(), spec.zone))
@@ -79,8 +79,8 @@ def explain_changes(
 def _parts(
     spec: Spec, previous: Publication, result: ForecastResult
 ) -> Iterator[tuple[ForecastResult, SavedInputs | None]]:
-    """Depots that see one model tonight and saw one then, with the inputs that it read; None where
-    these are gone."""
+    """Groups of depots that see the same model now and saw the same one then, with its inputs; None
+    if these are gone."""
     try:
         saved = saved_inputs.read(spec.paths.saved_inputs, previous.desk)
     except DeskError:
@@ -105,14 +105,14 @@ def _changes_of(
     now: Doubles,
     since: date,
 ) -> dict[tuple[int, int], PublishedChange]:
-    """The changes of one part, by its own positions."""
+    """Changes of one part, by its own positions."""
     tonight = result.forecast.median.astype(float)
     try:
         if inputs is None:
             raise DeskError("what the earlier publication was made from is gone")
         earlier = _read_earlier(spec, previous, inputs)
         swaps = _swap_inputs(earlier, spec, knowledge, result, published, model, now)
-    except (BundleError, DeskError, NoUsableData):  # what made it is gone: everything is the model's
+    except (BundleError, DeskError, NoUsableData):  # its inputs are gone: the whole change counts as the model's
         swaps = Swaps(published, model, model, model, model, model, tonight, tonight, now)
     split, compared = attribution.attribute_change(swaps), np.isfinite(published)
     return {
@@ -143,7 +143,7 @@ def _swap_inputs(
     model: Doubles,
     now: Doubles,
 ) -> Swaps:
-    """The medians after each swap; a depot that the earlier forecast did not have stays NaN."""
+    """Medians after each swap; depots missing in the earlier forecast stay NaN."""
     old, tonight = earlier.inputs.panel, result.forecast.median.astype(float)
     same = old.encoding.to_json() == result.panel.encoding.to_json()
     today = result.panel if same else panels.build(knowledge, spec, old.encoding)
@@ -152,8 +152,8 @@ def _swap_inputs(
     then, today = old.among(common), today.among(common)
     if (then.horizon, then.calendar_names) != (today.horizon, today.calendar_names):
         raise BundleError("the earlier model knew other features of a day, or other days ahead")
-    # From then to now in steps: the days ahead as known now, then restated counts, then the days
-    # since, then the model.
+    # From then to now in steps: known facts about the forecast days, then corrected counts, then
+    # the days since, then the model.
     before = today.at(then.cutoff)
     informed = _with_known_future(then, before)
     reproduced, calendar, restated = (
@@ -167,7 +167,7 @@ def _swap_inputs(
     strangers = np.array([depot in earlier.inputs.strangers for depot in result.panel.depot_ids], bool)
     gaps = (
         np.isnan(reproduced) | strangers[:, None]
-    )  # of depots that the model then did not know, the naive was published
+    )  # the seasonal naive was published for depots unknown to the earlier model
     reproduced, calendar, restated, actuals = (
         np.where(gaps, model, m) for m in (reproduced, calendar, restated, actuals)
     )
@@ -176,11 +176,11 @@ def _swap_inputs(
 
 
 def _with_earlier_calibration(earlier: EarlierPublication, spec: Spec, result: ForecastResult) -> Doubles:
-    """Tonight's medians with the earlier calibration."""
+    """Current medians with the earlier calibration."""
     tonight = result.forecast.median
     if earlier.bundle is None or result.digest is None:
         return tonight.astype(float)
-    assert result.choice.bundle is not None  # since it has a digest
+    assert result.choice.bundle is not None  # it has a digest
     bundle = bundles.load(result.choice.bundle, spec.paths.folder)
     medians = recalibrate.medians(tonight, result.panel, bundle, earlier.bundle)
     strangers = np.array([depot in result.strangers for depot in result.panel.depot_ids], bool)
@@ -188,7 +188,7 @@ def _with_earlier_calibration(earlier: EarlierPublication, spec: Spec, result: F
 
 
 def _with_known_future(then: Panel, now: Panel) -> Panel:
-    """The earlier panel with what is known now of the days ahead of it."""
+    """Return the earlier panel with the current knowledge of its forecast days."""
 
     def joined(old: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
         return np.concatenate([old[:, : then.history], new[:, -then.horizon :]], axis=1)
@@ -203,7 +203,7 @@ def _with_known_future(then: Panel, now: Panel) -> Panel:
 
 
 def _calendar_of_depots(panel: Panel) -> NDArray[np.float32]:
-    """The calendar of each depot."""
+    """Calendar features of each depot."""
     calendar: NDArray[np.float32] = panel.calendar[panel.calendar_group]
     return calendar
 
@@ -213,8 +213,8 @@ def _nan_where_missing(values: Doubles, where: Doubles) -> Doubles:
 
 
 def _published_medians(previous: Publication, tonight: Forecast) -> tuple[Doubles, Doubles]:
-    """The earlier publication's medians and its model's, on tonight's depots and days; NaN where it
-    had none."""
+    """Medians of the earlier publication and of its model, on the current depots and days; NaN if
+    it had none."""
     middle, days = previous.levels.index(0.5), {depot.depot_id: depot.days for depot in previous.depots}
     steps = {day: step for step, day in enumerate(tonight.target_dates)}
     published = np.full((len(tonight.depot_ids), len(steps)), np.nan)
@@ -229,7 +229,7 @@ def _published_medians(previous: Publication, tonight: Forecast) -> tuple[Double
 
 
 def _align_medians(forecast: Forecast, tonight: Forecast) -> Doubles:
-    """A forecast's medians on tonight's depots and days; NaN where it has none."""
+    """Medians of a forecast on the current depots and days; NaN if it has none."""
     rows = {depot: row for row, depot in enumerate(forecast.depot_ids)}
     steps = {day: step for step, day in enumerate(forecast.target_dates)}
     row = np.array([rows.get(depot, -1) for depot in tonight.depot_ids])

@@ -1,7 +1,8 @@
 """Model selection and inference: the champion's bundle, else the prior's, or the seasonal-naive
-fallback where none can be used.
+fallback if neither is usable.
 
-No JAX, no MLflow. There is always a forecast: what goes out without a model says so.
+Imports neither JAX nor MLflow. There is always a forecast; one made without a model is labeled as
+such.
 """
 
 from __future__ import annotations
@@ -37,37 +38,37 @@ NAIVE, PRIOR = "seasonal naive", "prior"  # names for people
 
 @dataclass(frozen=True)
 class ModelChoice:
-    """The model that shall forecast: a bundle's folder, its name for people, and the tier of what
-    it says."""
+    """The model to forecast with: a bundle's folder, its display name, and the tier of its
+    forecasts."""
 
     bundle: Path | None
     model: str
     tier: Tier
-    absence: str = sentence(N_("no model was ever admitted"))  # why there is no bundle
-    trial: CanaryTrial | None = None  # the canary that forecasts next to it
-    standby: Path | None = None  # the prior's bundle, which forecasts where this one cannot be used
-    is_required: bool = False  # named by a command: nothing else forecasts in its place
+    absence: str = sentence(N_("no model was ever admitted"))  # reason why there is no bundle
+    trial: CanaryTrial | None = None  # the canary that also forecasts
+    standby: Path | None = None  # the prior's bundle, used if this one is unusable
+    is_required: bool = False  # named by a command: there is no fallback
 
 
 @dataclass(frozen=True)
 class ForecastResult:
-    """A forecast, what made it from which panel, and what has to be said of it."""
+    """A forecast, its model and panel, and its notes."""
 
     forecast: Forecast
     panel: Panel
-    choice: ModelChoice  # the fallback where the chosen bundle could not be used
+    choice: ModelChoice  # the fallback if the chosen bundle was unusable
     digest: str | None
     notes: list[Note]
-    lookback: int | None = None  # days that the bundle looks back
-    # depots that got the seasonal naive, though a bundle made the others'
+    lookback: int | None = None  # lookback of the bundle in days
+    # depots that got the seasonal naive, although a bundle forecast the others
     strangers: frozenset[str] = frozenset()
-    seconds: float = 0.0  # of the inference
+    seconds: float = 0.0  # duration of the inference
     beside: Beside | None = None  # None: no canary
-    held_back: tuple[Note, ...] = ()  # of the notes, those about covariates
+    held_back: tuple[Note, ...] = ()  # the subset of notes on covariates
 
     def parts(self) -> tuple[ForecastResult, ...]:
-        """Results by model for the depots that see its numbers; itself where all see those of
-        one."""
+        """Results by model, each for the depots that see its numbers; only itself if all see the
+        same model."""
         if self.beside is None:
             return (self,)
         others = [depot for depot in self.panel.depot_ids if depot not in self.beside.cohort]
@@ -75,7 +76,7 @@ class ForecastResult:
         return champion.among(others), self.beside.canary.among(sorted(self.beside.cohort))
 
     def among(self, depot_ids: Collection[str]) -> ForecastResult:
-        """The same of these depots alone."""
+        """Return the same result for these depots only."""
         rows = {depot: row for row, depot in enumerate(self.forecast.depot_ids)}
         places = [rows[depot] for depot in depot_ids]
         selection = replace(
@@ -89,16 +90,16 @@ class ForecastResult:
 
 @dataclass(frozen=True)
 class Beside:
-    """Forecasts of champion and canary for all depots, of whose numbers each depot sees one."""
+    """Forecasts of champion and canary for all depots; each depot sees the numbers of one of them."""
 
     champion: Forecast
     canary: ForecastResult
-    cohort: frozenset[str]  # the depots of tonight that see the canary's
+    cohort: frozenset[str]  # current depots that see the canary's numbers
 
 
 def choose(spec: Spec, ledger: Ledger, *, promoted_by: str | None = None) -> ModelChoice:
-    """The reigning champion, the prior or the fallback when there is none; `promoted_by` is
-    tonight's run."""
+    """Choose the reigning champion, or the prior or the fallback if there is none; `promoted_by` is
+    the current run."""
     reigning = ledger.champion(spec.name)
     is_night = promoted_by is not None and ledger.run(promoted_by).kind == "night"
     digest = standby_bundle(ledger.current(spec.name), promoted_by if is_night else None)
@@ -117,17 +118,16 @@ def choose(spec: Spec, ledger: Ledger, *, promoted_by: str | None = None) -> Mod
 
 
 def of_prior(bundle: Path) -> ModelChoice:
-    """The prior, as the bundle that a preview made of it."""
+    """Choice of the prior, with the bundle that a preview made from it."""
     return ModelChoice(bundle, PRIOR, "prior")
 
 
 def standby_bundle(head: Head | None, night: str | None) -> str | None:
-    """The bundle that forecasts where there is no champion, or none that can be used; None: the
-    seasonal naive does.
+    """Bundle that forecasts if there is no usable champion; None: the seasonal naive.
 
-    The prior stands by where it was found better than the seasonal naive (`training.preview`) and
-    forecast what is shown: in this very run where that is a `night`, which judges it anew, else in
-    whichever.
+    The prior stands by if it was found better than the seasonal naive (`training.preview`) and
+    forecast the shown publication: in this very run if that is a `night`, which judges it again,
+    otherwise in any run.
     """
     if head is None or head.tier != "prior" or night not in (None, head.run_id):
         return None
@@ -143,8 +143,8 @@ def _canary_beside(spec: Spec, ledger: Ledger) -> CanaryTrial | None:
 
 
 def choose_as_of(spec: Spec, at: datetime, bundle: Path | None) -> ModelChoice:
-    """The model that may forecast a past date: a bundle made as of it, else the champion of then,
-    else the fallback."""
+    """Choose the model that may forecast a past date: a bundle made as of it, else the champion at
+    that time, else the fallback."""
     if bundle is not None:
         return ModelChoice(bundle, f"{spec.name} {bundle.name}", "fresh")
     with Ledger.open(spec.ledger_url) as ledger:
@@ -156,13 +156,13 @@ def choose_as_of(spec: Spec, at: datetime, bundle: Path | None) -> ModelChoice:
 
 
 def forecast(spec: Spec, choice: ModelChoice, knowledge: Knowledge) -> ForecastResult:
-    """The forecast of the chosen bundle, or, where it cannot be used, of the prior that stands by
-    or the fallback; nothing is written.
+    """Forecast by the chosen bundle or, if it is unusable, by the standby prior or the fallback;
+    nothing is written.
 
-    Raises NoUsableData when there is nothing to start from, StaleHistory when that is too old,
-    SpecError when a required bundle cannot be used.
+    Raises NoUsableData if there is no data to start from, StaleHistory if it is too old, SpecError
+    if a required bundle is unusable.
     """
-    # Whatever is wrong with a bundle raises BundleError, and something else goes out in its place.
+    # Any fault of a bundle raises BundleError, and another model forecasts instead.
     try:
         result, _ = forecast_of_bundle(spec, choice, knowledge)
     except BundleError as error:
@@ -171,7 +171,7 @@ def forecast(spec: Spec, choice: ModelChoice, knowledge: Knowledge) -> ForecastR
                 f"--bundle: {error}; nothing was published. Without --bundle the champion forecasts"
             ) from error
         result = _without_bundle(spec, choice, knowledge, error)
-    if result.choice.tier == "prior":  # of which the tier tells readers
+    if result.choice.tier == "prior":  # the page shows readers this tier
         why = sentence(N_("The prior forecasts: {why}."), why=result.choice.absence)
         result = replace(result, notes=[Note(why, ""), *result.notes])
     panel = result.panel
@@ -183,7 +183,7 @@ def forecast(spec: Spec, choice: ModelChoice, knowledge: Knowledge) -> ForecastR
 
 
 def _without_bundle(spec: Spec, choice: ModelChoice, knowledge: Knowledge, error: BundleError) -> ForecastResult:
-    """Forecast of the prior in place of an unusable bundle, or of the seasonal naive where none
+    """Forecast by the prior in place of an unusable bundle, or by the seasonal naive if no prior
     stands by."""
     if choice.standby is not None:
         prior = replace(of_prior(choice.standby), absence=of_error(error))
@@ -198,7 +198,8 @@ def _without_bundle(spec: Spec, choice: ModelChoice, knowledge: Knowledge, error
 
 
 def is_usable(spec: Spec, bundle: Path) -> bool:
-    """True if a bundle can be read, is trusted, and forecasts what the pipeline file asks for."""
+    """Return true if a bundle is readable and trusted, and forecasts what the pipeline file
+    requests."""
     try:
         manifest = bundles.load(bundle, spec.paths.folder).manifest
     except BundleError:
@@ -209,9 +210,9 @@ def is_usable(spec: Spec, bundle: Path) -> bool:
 def forecast_of_bundle(
     spec: Spec, choice: ModelChoice, knowledge: Knowledge, panel: Panel | None = None
 ) -> tuple[ForecastResult, Predictor]:
-    """Forecast of the chosen bundle with its source; a `panel` that suits it is not built again.
+    """Forecast by the chosen bundle, and its predictor; a suitable `panel` is not rebuilt.
 
-    Raises BundleError where it cannot be used, NoUsableData when there is nothing to start from.
+    Raises BundleError if it is unusable, NoUsableData if there is no data to start from.
     """
     predictor = ready_predictor(spec, choice)
     if panel is None or panel.encoding.to_json() != predictor.bundle.encoding.to_json():
@@ -220,8 +221,7 @@ def forecast_of_bundle(
 
 
 def ready_predictor(spec: Spec, choice: ModelChoice) -> Predictor:
-    """The chosen bundle, verified and ready to forecast. Raises BundleError where it cannot be
-    used."""
+    """The chosen bundle, verified and ready to forecast. Raises BundleError if it is unusable."""
     if choice.bundle is None:
         raise BundleError(choice.absence, for_readers=N_("no model has passed its checks yet"))
     predictor = Predictor(bundles.load(choice.bundle, spec.paths.folder))
@@ -231,7 +231,7 @@ def ready_predictor(spec: Spec, choice: ModelChoice) -> Predictor:
 
 
 def predicted_by(predictor: Predictor, panel: Panel, spec: Spec, choice: ModelChoice) -> ForecastResult:
-    """Forecast of a bundle for the depots of a panel that was built for it."""
+    """Forecast of a bundle for the depots of a panel built for it."""
     trained_on = predictor.bundle.manifest.get("depots", panel.depot_ids)
     new = caveats.newcomers(panel, trained_on, predictor.bundle.encoding.statics)
     begun = time.perf_counter()

@@ -1,5 +1,5 @@
-"""Listeners of a publication: what follows it, explains it or looks back. None of them can hold it
-up."""
+"""Listeners of a publication, which follow it up, explain it or look back. None of them can block
+it."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PublicationEvent:
-    """A publication that is out, as listeners get it."""
+    """A publication that is out, as passed to listeners."""
 
     spec: Spec
     panel: Panel
     run_id: str
-    shares: ShiftShares | None  # of shifts, where they are learned
+    shares: ShiftShares | None  # of shifts, if they are learned
 
 
 @dataclass(frozen=True)
 class Listener:
-    """A function that is called after a publication; `lacking` says what is missing if it fails.
+    """A function called after a publication; `lacking` states what is missing if it fails.
 
     An error degrades the run, unless `degrades` is false.
     """
@@ -48,7 +48,7 @@ class Listener:
 
 
 def show_new_overrides(event: PublicationEvent, _: Troubles) -> None:
-    """Apply the overrides that were saved while the publication was made."""
+    """Apply overrides saved while the publication was being made."""
     with Ledger.open(event.spec.ledger_url) as ledger:
         refresh.refresh(ledger, event.spec.name, event.spec.paths)
 
@@ -73,13 +73,13 @@ def account_value(event: PublicationEvent, _: Troubles) -> None:
 
 
 def report_drift(event: PublicationEvent, remarks: Troubles) -> None:
-    """Report what drifts."""
+    """Report drift."""
     if summary := track_drift(event.spec, event.panel, event.run_id):
         remarks.add(summary)
 
 
 def deliver_schedule(event: PublicationEvent, remarks: Troubles) -> None:
-    """Post what the publication changed of published schedules, and what was not taken before."""
+    """Post the publication's changes of published schedules, and those not accepted before."""
     if event.spec.notify.schedule is not None and (fault := plugin("notice.webhook").deliver(event.spec)):
         remarks.add(fault)
 
@@ -95,7 +95,7 @@ LISTENERS = (
 
 
 def notify(event: PublicationEvent, troubles: Troubles, remarks: Troubles) -> None:
-    """Call every listener; errors become `troubles`, or `remarks` where they degrade nothing."""
+    """Call every listener; errors become `troubles`, or `remarks` if they do not degrade the run."""
     for listener in LISTENERS:
         sink = troubles if listener.degrades else remarks
         with sink.collect(Exception, listener.lacking):

@@ -1,4 +1,4 @@
-"""Outcome of a publication: what went out, as text and as files, and non-fatal errors."""
+"""Outcome of a publication: its content as text and files, and non-fatal errors."""
 
 from __future__ import annotations
 
@@ -27,24 +27,23 @@ Format = Literal["csv", "parquet", "json"]
 
 
 class Troubles:
-    """Non-fatal errors: what could not be done next to publishing, in sentences."""
+    """Non-fatal errors: sentences on what failed besides publishing."""
 
     def __init__(self, messages: Iterable[str] = ()) -> None:
         self._messages = list(messages)
 
     @property
     def summary(self) -> str | None:
-        """All of them in one line; None where there were none."""
+        """All of them in one line; None if there were none."""
         return joined(self._messages)
 
     def add(self, message: str) -> None:
-        """Keep a sentence about what could not be done."""
+        """Add a sentence on a failure."""
         self._messages.append(message)
 
     @contextmanager
     def collect(self, errors: type[Exception] | tuple[type[Exception], ...], lacking: str = "") -> Iterator[None]:
-        """Keep an error of the block as a trouble, after the words that say what is lacking by
-        it."""
+        """Catch an error of the block as a trouble, prefixed with what is lacking."""
         try:
             yield
         except errors as error:
@@ -56,7 +55,7 @@ class Troubles:
 class PublishedForecast:
     """A published forecast, as commands and flows report it."""
 
-    publication_id: int | None  # None: it went into the archive alone
+    publication_id: int | None  # None: only archived
     tier: Tier
     model: str
     bundle_digest: str | None
@@ -64,20 +63,20 @@ class PublishedForecast:
     depots: int
     note: str | None
     forecast: Forecast
-    trouble: str | None = None  # what could not be done besides
-    remark: str | None = None  # what could not be looked back at, by which no forecast is worse
-    canary: str | None = None  # why the one that ran went back just now
+    trouble: str | None = None  # other failures
+    remark: str | None = None  # failed look-backs, which do not affect the forecast
+    canary: str | None = None  # reason for a canary's rollback in this run
 
     def report(self) -> dict[str, Any]:
-        """Everything but the forecast itself."""
+        """Return all fields except the forecast."""
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "forecast"}
 
     def to_json(self) -> str:
-        """The report, with what its sentences were made of next to them."""
+        """JSON of the report, with its sentences packed."""
         return json.dumps(packed(self.report()))
 
     def sentence(self, *, with_note: bool = True) -> str:
-        """For people: what went out, then note, trouble and remark, a line each."""
+        """Message for people: summary, then note, trouble and remark, one line each."""
         summary = f"{count(self.depots, 'depot')} from {self.model}, tier {self.tier}, cutoff {self.cutoff}"
         where = f"as publication {self.publication_id}" if self.publication_id is not None else "in the archive"
         note = self.note if with_note else None
@@ -85,15 +84,15 @@ class PublishedForecast:
 
 
 def kept(head: Head, forecast: Forecast, depots: int, notes: Iterable[Note]) -> PublishedForecast:
-    """The report of a forecast that is not published, since `head` stays."""
+    """Report of a forecast that is not published, because `head` stays."""
     cutoff, note = head.cutoff.isoformat(), joined((note.text for note in notes), " ")
     shown = (head.publication_id, head.tier, head.model, head.bundle_digest, cutoff)
     return PublishedForecast(*shown, depots, note, forecast, caveats.outdated(head))
 
 
 def to_table(published: PublishedForecast) -> pa.Table:
-    """depot_id, target_date, horizon, open, one column a quantile level (q0.5 is the point
-    forecast), and where it all comes from: cutoff, tier, bundle."""
+    """Table with depot_id, target_date, horizon, open, one column per quantile level (q0.5 is the
+    point forecast), and the origin: cutoff, tier, bundle."""
     forecast = published.forecast
     depots, horizon, _ = forecast.quantiles.shape
     count = depots * horizon
@@ -112,7 +111,7 @@ def to_table(published: PublishedForecast) -> pa.Table:
 
 
 def serialize(published: PublishedForecast, format_: Format) -> bytes:
-    """The bytes of the file in one of the formats."""
+    """Bytes of the file in one of the formats."""
     rows, out = to_table(published), io.BytesIO()
     if format_ == "csv":
         pyarrow.csv.write_csv(rows, out)

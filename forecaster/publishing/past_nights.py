@@ -1,11 +1,11 @@
 """Past nights for a first look: what the champion would have published on mornings that its
 training has not seen.
 
-A new pipeline has one publication and nothing to look back at. Its model was trained and validated
-on days before the backtest's; so it can say what it would have said on the mornings since, and its
-result is known. The widths of its ranges alone were settled on those days too. What is shown stays
-tonight's. Where nothing had arrived by a morning, as before a pipeline's first file, its history is
-replayed.
+A new pipeline has one publication and no history of forecasts. Its model was trained and validated
+on days before those of the backtest, so it can forecast the mornings since, whose actuals are
+known. Only the widths of its ranges were calibrated on those days too. The shown publication stays
+the current one. If nothing had arrived by a morning, e.g. before a pipeline's first file, its
+history is replayed.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ REPLAYED = N_(
 
 
 def publish_past(spec: Spec, *, as_of: datetime, run_id: str) -> PublishedForecast:
-    """Publish as of a past morning, behind what is shown: by today's champion if it has not seen
-    that day, else by the champion of then.
+    """Publish as of a past morning, behind the shown publication: by the current champion if it has
+    not seen that day, else by the champion at that time.
 
-    Raises as `publish` does.
+    Raises as `publish`.
     """
     with Ledger.open(spec.ledger_url) as ledger:
         choice, shown = choose(spec, ledger), ledger.current(spec.name)
@@ -52,15 +52,15 @@ def publish_past(spec: Spec, *, as_of: datetime, run_id: str) -> PublishedForeca
 
 
 def _replayed(spec: Spec, as_of: datetime, *, tonight: datetime) -> Knowledge:
-    """Knowledge of a past morning as if each count of tonight's had been known on the morning after
-    its day."""
+    """Knowledge of a past morning, as if each current count had been known on the morning after its
+    day."""
     knowledge = read_as_of(spec, as_of=tonight)
     past = Past(knowledge, panels.build(knowledge, spec), spec)
     return past.knowledge(as_of.astimezone(spec.zone).date() - timedelta(days=1), as_of)
 
 
 def _is_unseen(choice: ModelChoice, spec: Spec, as_of: datetime) -> bool:
-    """Whether the model was trained and validated on days before this morning's alone."""
+    """Return true if the model was trained and validated only on days before this morning."""
     if choice.bundle is None:
         return True  # the seasonal naive has seen nothing
     seen = bundles.load(choice.bundle, spec.paths.folder).manifest["training"].get("validated_until")
@@ -68,8 +68,8 @@ def _is_unseen(choice: ModelChoice, spec: Spec, as_of: datetime) -> bool:
 
 
 def publish_again(spec: Spec, *, as_of: datetime, run_id: str, promoted_by: str) -> PublishedForecast:
-    """Publish tonight's forecast anew, so that it is compared with the mornings before it, which
-    came after it."""
+    """Publish the current forecast again, so that it is compared with the mornings before it, which
+    were published later."""
     with Ledger.open(spec.ledger_url) as ledger:
         choice = choose(spec, ledger, promoted_by=promoted_by)
     return publish(spec, choice, as_of=as_of, run_id=run_id)

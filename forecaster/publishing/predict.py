@@ -1,5 +1,5 @@
-"""Batch inference outside a night: the morning's refresh, a past date, a machine with only bundle
-and lake."""
+"""Batch inference outside the nightly run: the morning's refresh, a past date, a machine with only
+bundle and lake."""
 
 from __future__ import annotations
 
@@ -33,15 +33,14 @@ def predict(
     knowledge: Knowledge | None = None,
     replace_newer: bool = False,
 ) -> PublishedForecast:
-    """Forecast and publish with a given bundle, else with the champion: what `forecaster predict`
-    runs.
+    """Forecast and publish with a given bundle, else with the champion: implements `forecaster
+    predict`.
 
-    With a `run_id` this is a stage of that run, from its `knowledge` where it has some; without one
-    it is a run of its own, which ends in an outcome; a forecast as of an earlier instant than the
-    shown one is kept behind it, unless `replace_newer`. Raises SpecError where the given bundle
-    cannot be used, and nothing is published then, Busy while another run is at work, NoUsableData
-    when nothing is known by `as_of`, LakeError when the lake cannot be read, LedgerError when the
-    ledger cannot be written.
+    With a `run_id` this is a stage of that run, using its `knowledge` if given; without one it is a
+    run of its own with an outcome, and a forecast as of an earlier instant than the shown one is
+    kept behind it, unless `replace_newer`. Raises SpecError, publishing nothing, if the given
+    bundle is unusable, Busy while another run is at work, NoUsableData if nothing is known by
+    `as_of`, LakeError if the lake is unreadable, LedgerError if the ledger is not writable.
     """
     instant, lost = as_of or datetime.now(UTC), run_start.lost_ledger(spec)
     with Ledger.open(spec.ledger_url) as ledger:
@@ -92,7 +91,7 @@ def predict(
 
 
 def archive(spec: Spec, *, as_of: datetime, run_id: str, bundle: Path | None = None) -> PublishedForecast:
-    """Forecast of the bundle as of an instant into the lake's archive, or without one of the
-    champion of that date: a later champion has seen its actuals. Raises as `publish` does."""
+    """Forecast as of an instant into the lake's archive, by the bundle or else by the champion at
+    that date: a later champion has seen its actuals. Raises as `publish`."""
     choice = choose_as_of(spec, as_of, bundle)
     return publish(spec, choice, as_of=as_of, run_id=run_id, show=False)

@@ -1,8 +1,8 @@
-"""Publish: from the chosen bundle to what the depots read, by way of forecast, overrides, archive
-and ledger.
+"""Publish: from the chosen bundle to what the depots read, by forecast, overrides, archive and
+ledger.
 
-What goes out is worth more than what is kept next to it: nothing that only explains or looks back
-can hold it up.
+The publication has priority over its by-products: steps that only explain or look back cannot block
+it.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ def publish(
 ) -> PublishedForecast:
     """Forecast as of an instant, append to the archive in one commit, publish in one transaction.
 
-    `knowledge` is what was known then, and is read from the lake where it is left out. Without
-    `show` the archive alone is written; without `onto_page` the publication is kept behind the one
-    that is shown. Raises NoUsableData when nothing is known by then or what is known is too old,
-    LakeError when the lake cannot be read, LedgerError when the ledger cannot be written. Where the
-    archive cannot take what goes out, it is shown nevertheless, and `trouble` says so. A bundle
-    that cannot be used is not an error here: the fallback goes out, with the reason in the note.
+    `knowledge` is what was known then; by default it is read from the lake. Without `show` only the
+    archive is written; without `onto_page` the publication is kept behind the shown one. Raises
+    NoUsableData if nothing is known by then or the data are too old, LakeError if the lake is
+    unreadable, LedgerError if the ledger is not writable. If the archive fails, the forecast is
+    still shown, and `trouble` states it. An unusable bundle is not an error here: the fallback is
+    published, with the reason in the note.
     """
     knowledge = knowledge or read_as_of(spec, as_of=as_of)
     result, faulty = _forecast(spec, choice, knowledge)
@@ -73,8 +73,8 @@ def publish(
     overrides = overrides_in_force(result, spec, as_of) if show else {}
     troubles, remarks = Troubles(knowledge.lacking), Troubles()
     went_back = faulty.tell(spec, run_id, now, troubles) if faulty else None
-    # The archive comes first, so that what is shown can be scored; a forecast for the archive alone
-    # fails without it.
+    # The archive comes first, so that all shown forecasts can be scored; a forecast for the archive
+    # alone fails without it.
     with troubles.collect(LakeError, "the archive does not have these forecasts") if show else nullcontext():
         _archive(spec, result, overrides, run_id, now)
     number, notes = None, [*caveats.notes([note] if note else []), *result.notes]
@@ -113,21 +113,20 @@ def _archive(
 
 @dataclass(frozen=True)
 class PublicationDraft:
-    """A publication in the making. Nothing up to its transaction may hold it up: saved inputs,
-    explanations and plans of the week fail into `troubles`."""
+    """A publication under construction. Nothing may block it before its transaction: errors of
+    saved inputs, explanations and plans of the week go into `troubles`."""
 
     spec: Spec
     knowledge: Knowledge
     result: ForecastResult
-    overrides: dict[tuple[int, int], Override]  # by positions of depot and day
+    overrides: dict[tuple[int, int], Override]  # by the positions of depot and day
     as_of: datetime
     now: datetime
     run_id: str
     onto_page: bool
 
     def publication(self, notes: list[Note], troubles: Troubles) -> tuple[Publication, ShiftShares | None]:
-        """Return the publication, and the shares of shifts that its rosters use; extends
-        `notes`."""
+        """Return the publication, and the shares of shifts used by its rosters; extend `notes`."""
         spec, result = self.spec, self.result
         shares = None
         with troubles.collect(LakeError, "the shares of shifts are those of their hours"):
@@ -160,7 +159,7 @@ class PublicationDraft:
         return publication, shares
 
     def write(self, publication: Publication, troubles: Troubles) -> int:
-        """Write the publication in one transaction, and return its number. Raises LedgerError."""
+        """Write the publication in one transaction, and return its id. Raises LedgerError."""
         spec, result = self.spec, self.result
         findings = panel_findings(self.knowledge, result.panel, spec)
         tiers = Counter(depot.tier or publication.tier for depot in publication.depots)
@@ -182,7 +181,8 @@ class PublicationDraft:
             )
 
     def _record_changes(self, publication: Publication) -> Callable[[Connection], None] | None:
-        """The writer of the changes of the published schedule; None where nobody sees them."""
+        """Return the function that records changes of the published schedule; None if the
+        publication is not shown."""
         if not self.onto_page:
             return None
         return lambda connection: refresh.record_changes(connection, publication, self.spec.staffing, self.now)
@@ -190,7 +190,7 @@ class PublicationDraft:
     def _depots(
         self, overridden: Forecast, shares: ShiftShares | None, troubles: Troubles
     ) -> tuple[tuple[PublishedDepot, ...], tuple[WeekPlan, ...]]:
-        """Return the depots as they are published, and the plans of the week."""
+        """Return the published depots, and the plans of the week."""
         spec, result = self.spec, self.result
         changes: dict[tuple[int, int], PublishedChange] = {}
         with (
@@ -215,8 +215,8 @@ class PublicationDraft:
         return self._plan_weeks(depots, crews, overridden, shares, troubles)
 
     def _crews(self, overridden: Forecast, troubles: Troubles) -> PublishedCrews | None:
-        """The crews that are published already, today or in a schedule; None where every change is
-        welcome. Raises LedgerError."""
+        """Crews already published, today or in a schedule; None if changes are unrestricted. Raises
+        LedgerError."""
         spec = self.spec
         if spec.staffing is None:
             return None
@@ -239,8 +239,8 @@ class PublicationDraft:
         shares: ShiftShares | None,
         troubles: Troubles,
     ) -> tuple[tuple[PublishedDepot, ...], tuple[WeekPlan, ...]]:
-        """Return the depots with the drivers who come, and the plans of the week. One that goes onto
-        the page looks back at the plans that are shown."""
+        """Return the depots with the attending drivers, and the plans of the week. A publication to
+        be shown builds on the shown plans."""
         spec = self.spec
         if spec.staffing is None or not spec.staffing.people:
             return depots, ()
@@ -284,7 +284,7 @@ class PublicationDraft:
 
 
 def _forecast(spec: Spec, choice: ModelChoice, knowledge: Knowledge) -> tuple[ForecastResult, Any]:
-    """The forecast that is shown, and the fault of a canary that forecasts nothing of it."""
+    """Return the shown forecast, and the fault of a canary that takes no part in it."""
     if choice.trial is None:
         return forecast(spec, choice, knowledge), None
     result, faulty = plugin("canary.side_by_side").forecast_both(spec, choice, choice.trial, knowledge)
@@ -292,9 +292,9 @@ def _forecast(spec: Spec, choice: ModelChoice, knowledge: Knowledge) -> tuple[Fo
 
 
 def tell_of_namesake(ledger: Ledger, publication: Publication, troubles: Troubles) -> None:
-    """Tell where the publication that stands shows none of the depots of the one to come: of all
-    pipelines of a ledger two may have one name by mistake, and each would take the other's page.
-    Raises LedgerError."""
+    """Report if the current publication has none of the depots of the new one: two pipelines of a
+    ledger may have the same name by mistake, and each would take the other's page. Raises
+    LedgerError."""
     head, ids = ledger.current(publication.pipeline), [depot.depot_id for depot in publication.depots]
     if head is None or ledger.depots(head.publication_id, ids[:50]) or ledger.depots(head.publication_id, ids):
         return
@@ -306,8 +306,8 @@ def tell_of_namesake(ledger: Ledger, publication: Publication, troubles: Trouble
 
 
 def _published_today(spec: Spec, as_of: datetime, run_id: str) -> tuple[PublishedDepot, ...]:
-    """The depots of the publication that is shown, if it was made as of the same local day, and not
-    by this run: nobody has planned with the preview that stood while it trained."""
+    """Depots of the shown publication, if it was made as of the same local day, and not by this
+    run: nobody has planned with the preview shown while it trained."""
     if spec.staffing is None or (spec.staffing.change_cost == 0 and spec.staffing.change_hour is None):
         return ()
     with Ledger.open(spec.ledger_url) as ledger:
@@ -318,8 +318,7 @@ def _published_today(spec: Spec, as_of: datetime, run_id: str) -> tuple[Publishe
 
 
 def _computing(spec: Spec, result: ForecastResult) -> dict[str, object]:
-    """How many forecasts (depot-days) go out, and what an hour of computing costs, as declared
-    today."""
+    """Number of published forecasts (depot-days), and the declared cost of an hour of computing."""
     currency = spec.staffing.currency if spec.staffing else None
     forecasts = len(result.panel.depot_ids) * result.panel.horizon
     return {"forecasts": forecasts, "cost_per_hour": spec.execution.cost_per_hour, "currency": currency}
@@ -328,7 +327,7 @@ def _computing(spec: Spec, result: ForecastResult) -> dict[str, object]:
 def _save_inputs(
     result: ForecastResult, spec: Spec, shares: ShiftShares | None, troubles: Troubles
 ) -> tuple[str | None, str | None]:
-    """The name of the kept inputs, or why a night with so many depots keeps none."""
+    """Name of the saved inputs, or the reason why a run with so many depots saves none."""
     lookback = result.lookback or saved_inputs.LOOKBACK
     panel = saved_inputs.trim_panel(result.panel, lookback)
     canary = _canary_inputs(result, panel, lookback)
@@ -342,8 +341,7 @@ def _save_inputs(
 
 
 def _canary_inputs(result: ForecastResult, panel: SavedPanel, lookback: int) -> CanaryInputs | None:
-    """What a canary read of its depots, which is what the champion did where their inputs have one
-    form."""
+    """Inputs of a canary for its depots, which are the champion's if both have the same form."""
     if result.beside is None:
         return None
     canary = result.beside.canary
@@ -354,7 +352,7 @@ def _canary_inputs(result: ForecastResult, panel: SavedPanel, lookback: int) -> 
 
 
 def _people(spec: Spec, panel: Panel, run_id: str) -> Sequence[Any]:
-    """Who works at the panel's depots by name; what is odd about the table becomes findings of the
+    """People who work at the panel's depots by name; faults of the table become findings of the
     run."""
     findings = list[Finding]()
     people: Sequence[Any] = plugin("people.table").people(spec, panel.depot_ids, former_ids(spec), findings)
@@ -364,8 +362,7 @@ def _people(spec: Spec, panel: Panel, run_id: str) -> Sequence[Any]:
 
 
 def overrides_in_force(result: ForecastResult, spec: Spec, as_of: datetime) -> dict[tuple[int, int], Override]:
-    """The planners' overrides that hold as of an instant's local day, by the positions of depot and
-    day."""
+    """Planners' overrides in force on an instant's local day, by the positions of depot and day."""
     with Ledger.open(spec.ledger_url) as ledger:
         active = active_overrides(service.list_overrides(ledger, spec.name), as_of.astimezone(spec.zone).date())
     marks, rows = result.panel.marks, {depot: row for row, depot in enumerate(result.panel.depot_ids)}

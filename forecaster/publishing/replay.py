@@ -1,5 +1,5 @@
-"""Replay (reproducibility check): make a published forecast again from the versions of its run,
-value by value."""
+"""Replay (reproducibility check): recompute a published forecast from the versions of its run, and
+compare each value."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ from forecaster.ledger.records import Run
 from forecaster.ledger.store import Ledger
 from forecaster.publishing.forecast import NAIVE, ForecastResult, ModelChoice, forecast
 
-# relative: what another processor's rounding may differ by; counts below one are compared
-# absolutely
+# relative, absolute for counts below one: allows for different rounding of another processor
 TOLERANCE = 1e-6
 MAX_LISTED = 5  # differences
 PUBLICATION = "the publication"  # as opposed to the archive
@@ -33,17 +32,17 @@ Values = dict[tuple[str, str], tuple[float, ...]]  # depot and day → quantiles
 
 @dataclass(frozen=True)
 class ReplayReport:
-    """A run's forecast, made again; `differences` are sentences, none where nothing differs."""
+    """A recomputed forecast of a run; `differences` are sentences, empty if there are none."""
 
     run: Run
     result: ForecastResult
     values: int
     largest: float  # relative difference
     differences: tuple[str, ...]
-    remarks: tuple[str, ...]  # what is not as it was then
+    remarks: tuple[str, ...]  # changes since the run
 
     def lines(self) -> Iterator[str]:
-        """The report for a screen; of many differences the first few."""
+        """Lines of the report for the terminal; only the first differences."""
         depots = count(len(self.result.forecast.depot_ids), "depot")
         what = f"{self.run.run_id}: {depots} from {self.run.bundle_digest or NAIVE}"
         yield f"{what}, cutoff {self.result.forecast.cutoff}"
@@ -56,12 +55,11 @@ class ReplayReport:
 
 
 def replay(spec: Spec, run_id: str) -> ReplayReport:
-    """Forecast with the run's bundle from what the lake knew at its as_of, at its versions; nothing
-    is written.
+    """Forecast with the run's bundle from what the lake knew at its `as_of`, at its versions;
+    nothing is written.
 
-    Raises NoLedger where there is none, NoSuchRow where the run is not in the ledger or published
-    nothing, BundleError for a bundle that is not what it was, LakeError for a lake that cannot be
-    read.
+    Raises NoLedger if there is none, NoSuchRow if the run is not in the ledger or published
+    nothing, BundleError if the bundle has changed, LakeError if the lake is unreadable.
     """
     with Ledger.open_reader(spec.ledger_url) as ledger:
         run = ledger.run(run_id)
@@ -72,8 +70,7 @@ def replay(spec: Spec, run_id: str) -> ReplayReport:
         raise NoSuchRow(
             f"run {run_id!r} ended {run.outcome} and has no forecast in the archive; wanted a published one"
         )
-    # What is not as it was then is a remark, not an error: the forecast may come out the same
-    # nevertheless.
+    # Changes since then are remarks instead of errors: the forecast may still be the same.
     remarks = []
     if run.spec_digest != spec.digest:
         remarks.append("the pipeline file has changed since")
@@ -108,7 +105,7 @@ def replay(spec: Spec, run_id: str) -> ReplayReport:
 
 @dataclass(frozen=True)
 class _Comparison:
-    """How many values were compared, the largest relative difference, and sentences on those that
+    """Number of compared values, the largest relative difference, and sentences on those that
     differ."""
 
     values: int
@@ -117,8 +114,7 @@ class _Comparison:
 
 
 def _compare(where: str, before: Values, reproduced: Values) -> _Comparison:
-    """What is written in one place against the forecast made again, cell by cell in the order of
-    depots and days."""
+    """Compare the values stored in one place with the recomputed ones, by depot and day."""
     count, largest, differences = 0, 0.0, []
     for key in sorted(before.keys() | reproduced.keys()):
         depot, day = key
@@ -139,7 +135,7 @@ def _compare(where: str, before: Values, reproduced: Values) -> _Comparison:
 
 def _archive(spec: Spec, run_id: str) -> pa.Table:
     rows = Lake.of(spec).read("forecasts", where=ds.field("run_id") == run_id)
-    # a run that was taken up again may have appended twice: the last one is what was published
+    # a resumed run may have appended twice; the last rows were published
     if len(rows):
         rows = rows.filter(pc.equal(rows["recorded_at"], pc.max(rows["recorded_at"])))
     return rows
@@ -151,7 +147,7 @@ def _archived_values(rows: pa.Table) -> Values:
 
 
 def _canary_depots(rows: pa.Table, run: Run) -> dict[str, set[str]]:
-    """Bundle → the depots that it forecast next to the run's own."""
+    """Bundle → depots that it forecast instead of the run's own bundle."""
     depots: dict[str, set[str]] = {}
     for depot, bundle in zip(rows["depot_id"].to_pylist(), rows["bundle"].to_pylist(), strict=True):
         if bundle is not None and bundle != run.bundle_digest:
@@ -170,7 +166,7 @@ def _forecast_values(predicted: Forecast) -> Values:
 
 
 def _published_values(publication: Publication) -> Values:
-    """What the model said of each day: planners' numbers are not made again."""
+    """The model's quantiles of each day; planners' numbers are not recomputed."""
     return {
         (depot.depot_id, str(day.target_date)): day.override.quantiles if day.override else day.quantiles
         for depot in publication.depots

@@ -1,8 +1,9 @@
-"""Forecast accuracy tracking: past forecasts against what came, against the seasonal naive and
+"""Forecast accuracy tracking: past forecasts against actuals, compared with the seasonal naive and
 another system.
 
-Of a night that was run again, its last word counts. Weeks are made anew while late counts may still
-come, and later ones are added; so a night reads few weeks of the archive, whatever its length.
+If a nightly run was repeated, its last forecasts count. Weeks are recomputed while late counts may
+still arrive, and newer ones are added; so a run reads few weeks of the archive, whatever its
+length.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ if TYPE_CHECKING:
     from forecaster.demand.validation import external_forecasts
 
 SEASON = 7
-MAX_WEEKS_BACK = 8  # weeks that the last known same weekday may lie back
-FIRST_WEEKS = 13  # weeks that are looked at when nothing is known yet
+MAX_WEEKS_BACK = 8  # maximum age in weeks of the last known same weekday
+FIRST_WEEKS = 13  # weeks examined if nothing is known yet
 OPEN_WEEKS = 2  # weeks that late counts may still change
-DEPOT_WINDOW = timedelta(weeks=4)  # over which depots are compared
-MAX_WORST = 50  # depots that are told of
-MIN_DAYS = 7  # days of a depot that can be compared
+DEPOT_WINDOW = timedelta(weeks=4)  # period over which depots are compared
+MAX_WORST = 50  # maximum number of depots reported
+MIN_DAYS = 7  # minimum comparable days of a depot
 TIERS = get_args(Tier)
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _READ = ("run_id", "recorded_at", "depot_id", "cutoff", "target_date", "horizon", "tier", "levels", "quantiles")
@@ -44,8 +45,7 @@ _READ = ("run_id", "recorded_at", "depot_id", "cutoff", "target_date", "horizon"
 
 @dataclass(frozen=True, eq=False)
 class ScoredForecasts:
-    """Forecast-actual pairs, depot-days of which something was forecast, as aligned arrays
-    (pairs,)."""
+    """Forecast-actual pairs, one per forecast depot-day, as aligned arrays (pairs,)."""
 
     depot: NDArray[np.intp]  # row of the panel
     day: NDArray[np.intp]  # column of the panel
@@ -55,8 +55,8 @@ class ScoredForecasts:
     low: NDArray[np.float64]
     high: NDArray[np.float64]
     naive: NDArray[np.float64]
-    legacy: NDArray[np.float64]  # NaN where the other system said nothing
-    tier: NDArray[np.intp]  # place in TIERS
+    legacy: NDArray[np.float64]  # NaN without a forecast of the other system
+    tier: NDArray[np.intp]  # index in TIERS
 
     def __len__(self) -> int:
         return len(self.depot)
@@ -65,7 +65,7 @@ class ScoredForecasts:
 def track_accuracy(spec: Spec, panel: Panel, rival: external_forecasts.ExternalForecasts | None = None) -> None:
     """Write the accuracy of earlier forecasts into the ledger, and of those of a `rival`.
 
-    A past date run again leaves what is known of later weeks. Raises LakeError and LedgerError.
+    Running a past date again leaves the results of later weeks. Raises LakeError and LedgerError.
     """
     last = monday(panel.cutoff)
     with Ledger.open(spec.ledger_url) as ledger:
@@ -74,9 +74,7 @@ def track_accuracy(spec: Spec, panel: Panel, rival: external_forecasts.ExternalF
             met = rival is None or accuracy.has_model(connection, spec.name, LEGACY)
         if newest is not None and newest > last:
             return
-        weeks = _weeks_to_tally(
-            newest if met else None, last
-        )  # a rival that was just declared is compared from the start
+        weeks = _weeks_to_tally(newest if met else None, last)  # a newly declared rival is compared from the start
         tallies = list(tally_weeks(panel, Lake.of(spec), weeks, rival, former_names(spec, panel.depot_ids)))
         with ledger.transaction() as connection:
             accuracy.replace_weeks(connection, spec.name, weeks, tallies)
@@ -89,10 +87,9 @@ def tally_weeks(
     rival: external_forecasts.ExternalForecasts | None = None,
     former: Mapping[str, str] | None = None,
 ) -> Iterator[Tally]:
-    """The tallies of these weeks, and of the depots over the last four; `former` is former id →
-    depot."""
+    """Tallies of these weeks, and of the depots over the last four; `former` is former id → depot."""
     depots = np.zeros((len(panel.depot_ids), len(MODELS), 5))
-    version = lake.version("forecasts")  # of which the table is opened once
+    version = lake.version("forecasts")  # opens the table once
     for week in weeks:
         scored = _read_scored(panel, lake, version, week, rival, former or {})
         if not len(scored):
@@ -108,7 +105,7 @@ def tally_weeks(
 
 
 def _weeks_to_tally(newest: date | None, last: date) -> list[date]:
-    """The Mondays to look at, the oldest first. Depots are compared over four weeks, which are
+    """Mondays of the weeks to examine, oldest first. Depots are compared over four weeks, which are
     always read."""
     back = max(OPEN_WEEKS, DEPOT_WINDOW.days // 7 + 1)
     first = last - timedelta(weeks=FIRST_WEEKS) if newest is None else min(newest, last - timedelta(weeks=back - 1))
@@ -124,7 +121,7 @@ def _read_scored(
     rival: external_forecasts.ExternalForecasts | None,
     former: Mapping[str, str],
 ) -> ScoredForecasts:
-    """What was forecast of a week's days up to the cutoff, where what came is known."""
+    """Forecasts of a week's days up to the cutoff with known actuals."""
     end = min(week + timedelta(days=SEASON - 1), panel.cutoff)
     in_week = (pc.field("target_date") >= pa.scalar(week)) & (pc.field("target_date") <= pa.scalar(end))
     table = archive_by_current_id(lake.read("forecasts", where=in_week, version=version, columns=_READ), former)
@@ -134,19 +131,18 @@ def _read_scored(
     ahead = table["horizon"].to_numpy().astype(np.intp)
     tier = np.array([TIERS.index(name) for name in table["tier"].to_pylist()], np.intp)
     quantiles = _range_and_median(table)
-    # Of a run that was taken up again its last rows count; depots that are gone and days before the
-    # panel do not.
+    # Of a resumed run the last rows count; removed depots and days before the panel do not.
     usable = _latest_rows(row, day, ahead, table["recorded_at"].to_numpy()) & (row >= 0) & (day >= 0)
     row, day, ahead, tier, quantiles = row[usable], day[usable], ahead[usable], tier[usable], quantiles[usable]
     counts = np.where(panel.open[:, : panel.history], panel.demand, np.nan).astype(float)
-    # a count that is a lower bound of demand says nothing of a forecast of demand
+    # a count that is a lower bound of demand cannot score a forecast of demand
     actual = np.where(panel.is_capped, np.nan, counts)[row, day]
     naive = _naive_forecast(counts, row, day, ahead)
-    # All models are scored on the same days: those whose count, naive forecast and range are known.
+    # All models are scored on the same days: those with known count, naive forecast and range.
     usable_rows = np.isfinite(actual) & np.isfinite(naive) & np.isfinite(quantiles).all(axis=1)
     low, median, high = quantiles[usable_rows].T
     row, day, ahead = row[usable_rows], day[usable_rows], ahead[usable_rows]
-    # Of the other system counts what it had said by the morning of our forecast.
+    # The other system's last forecast by the morning of ours counts.
     morning = panel.days[0].astype("datetime64[D]").astype(np.int64) + day - ahead + 1
     other = np.full(len(row), np.nan) if rival is None else rival.by(row, day, morning)
     actual, naive, tier = actual[usable_rows], naive[usable_rows], tier[usable_rows]
@@ -154,8 +150,8 @@ def _read_scored(
 
 
 def _range_and_median(table: pa.Table) -> NDArray[np.float64]:
-    """The ends of the 80 % range with the median between them, (rows, 3); NaN where a run had no
-    such levels."""
+    """Lower end of the 80 % range, median and upper end, (rows, 3); NaN if a run lacked these
+    quantile levels."""
     quantiles = np.full((table.num_rows, 3), np.nan)
     runs = np.asarray(table["run_id"].to_pylist(), object)
     for run in np.unique(runs.astype(str)) if len(runs) else ():
@@ -172,7 +168,7 @@ def _range_and_median(table: pa.Table) -> NDArray[np.float64]:
 def _latest_rows(
     row: NDArray[np.intp], day: NDArray[np.intp], ahead: NDArray[np.intp], at: NDArray[np.datetime64]
 ) -> NDArray[np.bool_]:
-    """Which rows no later one of the same depot, day and horizon replaces."""
+    """Mask of the last row of each depot, day and horizon."""
     order = np.lexsort((at, ahead, day, row))
     key = np.stack([row, day, ahead], axis=1)[order]
     last = np.ones(len(order), np.bool_)
@@ -185,8 +181,7 @@ def _latest_rows(
 def _naive_forecast(
     counts: NDArray[np.float64], row: NDArray[np.intp], day: NDArray[np.intp], ahead: NDArray[np.intp]
 ) -> NDArray[np.float64]:
-    """The last known count of the same weekday up to each forecast's cutoff; NaN where none is
-    known."""
+    """Last known count of the same weekday up to each forecast's cutoff; NaN if none is known."""
     naive = np.full(len(row), np.nan)
     place = day - SEASON * -(-ahead // SEASON)
     for _ in range(MAX_WEEKS_BACK):
@@ -197,7 +192,7 @@ def _naive_forecast(
 
 
 def _breakdowns(panel: Panel, scored: ScoredForecasts) -> Iterator[tuple[str, list[str], NDArray[np.intp]]]:
-    """Each part with its labels and the place of each row's label among them."""
+    """Each part with its labels and the index of each row's label."""
     yield ALL, [""], np.zeros(len(scored), np.intp)
     yield HORIZON, [f"{step:02d}" for step in range(1, int(scored.ahead.max()) + 1)], scored.ahead - 1
     weekday = (panel.days[scored.day].astype(np.int64) + 3) % SEASON  # 1970-01-01 was a Thursday
@@ -210,8 +205,8 @@ def _breakdowns(panel: Panel, scored: ScoredForecasts) -> Iterator[tuple[str, li
 
 
 def _error_terms(scored: ScoredForecasts) -> NDArray[np.float64]:
-    """What is summed up, (models, 5, rows): days, orders, error, its size, inside the range; 0
-    where nothing was said."""
+    """Terms to be summed, (models, 5, rows): days, orders, error, absolute error, inside the range;
+    0 without a forecast."""
     inside = (scored.low <= scored.actual) & (scored.actual <= scored.high)
     nowhere = np.zeros(len(scored), np.bool_)
     terms = []
@@ -225,7 +220,7 @@ def _error_terms(scored: ScoredForecasts) -> NDArray[np.float64]:
 
 
 def _sum_by_label(values: NDArray[np.float64], of_row: NDArray[np.intp], labels: int) -> NDArray[np.float64]:
-    """The sums of each label, (labels, 5)."""
+    """Sums for each label, (labels, 5)."""
     return np.stack([np.bincount(of_row, term, labels) for term in values], axis=1)
 
 
@@ -239,7 +234,7 @@ def _tally_labels(
 
 
 def _worst_depots(panel: Panel, sums: NDArray[np.float64]) -> Iterator[Tally]:
-    """The depots whose forecasts missed the largest share of their orders."""
+    """Depots with the largest relative errors."""
     ours = sums[:, 0]
     enough = np.flatnonzero((ours[:, 0] >= MIN_DAYS) & (ours[:, 1] > 0))
     for row in enough[np.argsort(-ours[enough, 3] / ours[enough, 1], kind="stable")][:MAX_WORST]:

@@ -1,10 +1,10 @@
-"""Track drift: how what came in lies under what was published, by depot, city and network, and how
-inputs have changed.
+"""Drift tracking: how actuals lie within their published forecasts, by depot, city and network, and
+how inputs have changed.
 
-Of a day counts the newest forecast before it, as the archive has it: the model's, without planners'
-numbers. A night scores the days that became known and once more the last two weeks, which late
-counts change; a first night catches up with the past by `MOST_WEEKS`. Days without a forecast,
-closed and unknown ones are left out.
+Of each day the newest forecast before it counts, as archived: the model's, without planners'
+numbers. A run scores the newly known days and rescores the last two weeks, which late counts
+change; a first run catches up with the past by `MOST_WEEKS`. Days without a forecast, closed and
+unknown ones are left out.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from forecaster.ledger.drift import Drift, ScoredDay
 from forecaster.ledger.store import Ledger
 from forecaster.publishing.track_value import origins_of
 
-MOST_WEEKS = 6  # of the archive that a night reads
-AGAIN = timedelta(days=14)  # in which late counts are looked for
-NAMED = 3  # depots in the outcome of a night
-DIRECTIONS = {  # as Prometheus is told
+MOST_WEEKS = 6  # maximum number of weeks of the archive that a run reads
+AGAIN = timedelta(days=14)  # period of late counts
+NAMED = 3  # depots named in the outcome of a run
+DIRECTIONS = {  # labels for Prometheus
     (rows.LEVEL, 1): "above",
     (rows.LEVEL, -1): "below",
     (rows.SPREAD, 1): "too_narrow",
@@ -47,8 +47,7 @@ _READ = ("run_id", "recorded_at", "depot_id", "target_date", "horizon", "levels"
 
 @dataclass(frozen=True, eq=False)
 class Recent:
-    """The last `drift.DAYS` days of the panel's depots, (depots, days), NaN where nothing could be
-    scored."""
+    """The last `drift.DAYS` days of the panel's depots, (depots, days), NaN if not scored."""
 
     days: tuple[date, ...]
     scores: Doubles
@@ -57,9 +56,11 @@ class Recent:
 
 
 def track_drift(spec: Spec, panel: Panel, run_id: str) -> str | None:
-    """Judge what drifts as of the panel's cutoff, and write it into the ledger; returns it in a
-    sentence, None where nothing does. A past date run again changes nothing. Raises LakeError and
-    LedgerError."""
+    """Judge drift as of the panel's cutoff, and write it into the ledger; return a sentence, None
+    if there is none.
+
+    Running a past date again changes nothing. Raises LakeError and LedgerError.
+    """
     first = panel.cutoff - timedelta(days=drift.DAYS - 1)
     with Ledger.open(spec.ledger_url) as ledger:
         with ledger.transaction() as connection:
@@ -91,8 +92,7 @@ def track_drift(spec: Spec, panel: Panel, run_id: str) -> str | None:
 
 
 def judged(panel: Panel, recent: Recent) -> tuple[list[Drift], dict[str, Any]]:
-    """What drifts as of the panel's cutoff, and the night's measures of it
-    (`metric_names.OF_RUNS`)."""
+    """Drifts as of the panel's cutoff, and the run's measures of them (`metric_names.OF_RUNS`)."""
     depots = drift.judge(recent.scores, recent.actual, recent.median)
     of_depots = list(_of_rows(rows.DEPOT, panel.depot_ids, depots, recent.days))
     names, groups = _groups(panel)
@@ -119,8 +119,8 @@ def judged(panel: Panel, recent: Recent) -> tuple[list[Drift], dict[str, Any]]:
 
 
 def _score(panel: Panel, lake: Lake, due: Sequence[date], former: Mapping[str, str]) -> Iterator[ScoredDay]:
-    """The scores of days of which something was forecast, the newest weeks first."""
-    version = lake.version("forecasts")  # of which the table is opened once
+    """Scores of forecast days, newest weeks first."""
+    version = lake.version("forecasts")  # opens the table once
     place = {depot: row for row, depot in enumerate(panel.depot_ids)}
     for week in sorted({monday(day) for day in due}, reverse=True)[:MOST_WEEKS]:
         days = [day for day in due if monday(day) == week]
@@ -145,8 +145,7 @@ def _score(panel: Panel, lake: Lake, due: Sequence[date], former: Mapping[str, s
 
 
 def _newest(table: pa.Table) -> pa.Table:
-    """Of each depot and day the newest forecast before it; of a run that was taken up again its
-    last rows."""
+    """The newest forecast before each depot's day; of a resumed run the last rows."""
     ordered = table.sort_by([("target_date", "ascending"), ("depot_id", "ascending"), ("horizon", "ascending"),
                              ("recorded_at", "descending")])  # fmt: skip
     if not ordered.num_rows:
@@ -159,7 +158,7 @@ def _newest(table: pa.Table) -> pa.Table:
 
 
 def _scores(table: pa.Table, actual: Doubles) -> tuple[Doubles, Doubles]:
-    """Normal scores and medians (rows,); NaN where a count is unknown, or the depot was forecast as
+    """Normal scores and medians (rows,); NaN if a count is unknown, or the depot was forecast as
     closed."""
     scores, median = np.full(len(actual), np.nan), np.full(len(actual), np.nan)
     levels = [tuple(of_row) for of_row in table["levels"].to_pylist()]
@@ -190,8 +189,8 @@ def _assemble(panel: Panel, scored: Mapping[date, ScoredDay], former: Mapping[st
 
 
 def _groups(panel: Panel) -> tuple[list[str], list[Bools]]:
-    """The network, which has no name, and the cities where there are several, each with its
-    depots."""
+    """The network, which has no name, and the cities if there are several, each with the mask of
+    its depots."""
     cities = np.array(panel.attributes.get("city", ("",) * len(panel.depot_ids)), object)
     names = sorted({city for city in cities.tolist() if city})
     names = names if len(names) > 1 else []
@@ -214,8 +213,8 @@ def _of_rows(part: str, labels: Sequence[str], found: drift.Drifts, days: Sequen
 def _inputs(
     panel: Panel, names: Sequence[str], groups: Sequence[Bools]
 ) -> tuple[list[Drift], dict[str, input_drift.Share]]:
-    """Shares of unknown and closed days, network and cities, and covariates; and the shares of the
-    network."""
+    """Drifts of the shares of unknown and closed days, for network and cities, and of covariates;
+    and the shares of the network."""
     last = input_drift.YEAR + input_drift.WINDOW
     open_ = panel.open[:, : panel.history]
     known = np.isfinite(panel.demand) & open_
@@ -247,14 +246,14 @@ def _by_direction(found: Sequence[Drift]) -> dict[str, int]:
 
 
 def _since_first_told(row: Drift, before: Drift | None) -> Drift:
-    """A drift that was told already has its beginning from then."""
+    """Keep the beginning of a drift that was reported before."""
     if before is None or before.direction != row.direction:
         return row
     return replace(row, since=min(before.since, row.since))
 
 
 def _sentence(found: Sequence[Drift]) -> str | None:
-    """What drifts, for the outcome of the night: how many, and the first ones by name."""
+    """Sentence on drift for the outcome of the run: the counts, and the first ones by name."""
     if not found:
         return None
     words = [_in_words(row) for row in found if row.part in (rows.ALL, rows.COVARIATE)]
@@ -289,7 +288,7 @@ def _in_words(row: Drift) -> str:
     )
 
 
-_RANGES = {  # of all, and too narrow?
+_RANGES = {  # keys: network, too narrow
     (True, True): N_("the ranges too narrow"),
     (True, False): N_("the ranges too wide"),
     (False, True): N_("ranges too narrow"),

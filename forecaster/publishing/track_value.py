@@ -1,12 +1,12 @@
-"""Track what rosters cost: those that were published, and those of other rostering policies, on the
-days that came in.
+"""Cost tracking of rosters: the published ones, and those of other rostering policies, on days with
+actuals.
 
-The roster of a day is the last one published by the end of its morning: of the forecasts in the
-archive as of that day or before it those of the latest night, refresh or prediction; where none of
-these covers the day, of a past night that was run afterwards (a backfill), which is told. Its
-crews, of each shift, are those of the publication while the ledger keeps it, else they are made
-again of the archive's quantiles and the planners' numbers. A night adds the days that became known,
-and those whose readings were corrected since are reckoned anew.
+The roster of a day is the last one published by the end of its morning: among the archived
+forecasts as of that day or before, those of the latest night, refresh or prediction; if none of
+these covers the day, those of a past night that was run later (a backfill), which is marked. Its
+crews, per shift, are those of the publication while the ledger keeps it, otherwise they are
+recomputed from the archive's quantiles and the planners' numbers. A run adds the newly known days,
+and recomputes those whose readings were corrected since.
 """
 
 from __future__ import annotations
@@ -43,30 +43,30 @@ from forecaster.staffing.shift_values import ShiftShares
 if TYPE_CHECKING:
     from forecaster.demand.worked_hours import WorkedHours
 
-MOST_WEEKS = 13  # that a night reckons; what is older is left to the next ones
-BUFFER_DAYS = 56  # before a day, on which its buffer is chosen
+MOST_WEEKS = 13  # maximum number of weeks per run; later runs do the rest
+BUFFER_DAYS = 56  # days before a day on which its buffer is chosen
 _READ = ("run_id", "recorded_at", "depot_id", "cutoff", "target_date", "levels", "quantiles")
 
 
 @dataclass(frozen=True)
 class Origin:
-    """A run that forecast: as of which local day, and whether it was run afterwards."""
+    """A run that forecast: its local `as_of` day, and whether it was run later."""
 
     run_id: str
     morning: date
     backfilled: bool
 
     def covers(self, day: date, horizon: int) -> bool:
-        """Whether it may have forecast a day by that day's own morning."""
+        """Return true if it may have forecast a day by that day's own morning."""
         return 0 <= (day - self.morning).days < horizon
 
 
 def track_value(spec: Spec, panel: Panel, shares: ShiftShares | None = None, worked: WorkedHours | None = None) -> None:
-    """Write what rosters of the days up to the panel's cutoff cost into the ledger; nothing without
-    `staffing`.
+    """Write the costs of rosters of the days up to the panel's cutoff into the ledger; do nothing
+    without `staffing`.
 
-    Where shares of shifts are learned, days are billed by the `shares` of tonight. Days with
-    `worked` hours have the cost of what was worked, too. A past date run again leaves what is known
+    If shares of shifts are learned, days are billed by the current `shares`. Days with `worked`
+    hours also have the cost of the drivers who worked. Running a past date again leaves the results
     of later days. Raises LakeError and LedgerError.
     """
     if spec.staffing is None:
@@ -89,7 +89,7 @@ def track_value(spec: Spec, panel: Panel, shares: ShiftShares | None = None, wor
             and any(origin.covers(day, spec.horizon) for origin in origins.values())
         ]
         lake = Lake.of(spec)
-        version = lake.version("forecasts")  # of which the table is opened once
+        version = lake.version("forecasts")  # opens the table once
         for week in sorted({monday(day) for day in due})[:MOST_WEEKS]:
             days = [day for day in due if monday(day) == week]
             table = archive_by_current_id(_read(lake, version, days), former)
@@ -102,13 +102,13 @@ def track_value(spec: Spec, panel: Panel, shares: ShiftShares | None = None, wor
 
 
 def _read(lake: Lake, version: int, days: Sequence[date]) -> pa.Table:
-    """What was forecast of some days of a week."""
+    """Archived forecasts of some days of a week."""
     in_days = pc.field("target_date").isin(pa.array(days, pa.date32()))
     return lake.read("forecasts", where=in_days, version=version, columns=_READ)
 
 
 def origins_of(connection: sa.Connection, spec: Spec) -> dict[str, Origin]:
-    """The runs that ended with forecasts, by their ids."""
+    """Runs that ended with forecasts, by id."""
     runs = tables.runs.c
     query = sa.select(runs.run_id, runs.as_of, runs.kind).where(
         runs.pipeline == spec.name, runs.outcome.in_(("published", "degraded")), runs.kind != "maintain"
@@ -120,14 +120,16 @@ def origins_of(connection: sa.Connection, spec: Spec) -> dict[str, Origin]:
 
 
 def _digests(panel: Panel, former: Mapping[str, str]) -> dict[date, str]:
-    """Of each day up to the cutoff a digest of what came where, and of the city of each depot: the
-    sum of a hash of each depot's known count, so that a new depot leaves the days before it as they
-    are. So does a depot's new name: `former` is former id → depot."""
+    """Digest of each day's actuals up to the cutoff, and of the city of each depot.
+
+    It is the sum of a hash of each depot's known count, so that new depots and renamed ones leave
+    the earlier days unchanged; `former` is former id → depot.
+    """
     first_names = {depot: id_ for id_, depot in sorted(former.items(), reverse=True)}
     cities = panel.attributes.get("city", ("",) * len(panel.depot_ids))
     names = [f"{first_names.get(depot, depot)}\x1f{city}" for depot, city in zip(panel.depot_ids, cities, strict=True)]
     keys = np.array([int.from_bytes(sha256(name.encode()).digest()[:8], "little") for name in names], np.uint64)
-    counts = np.where(panel.is_capped, panel.served, _counts(panel))  # an estimate may change each night
+    counts = np.where(panel.is_capped, panel.served, _counts(panel))  # an estimate may change with each run
     known = np.isfinite(counts)
     mixed = (keys[:, None] ^ np.where(known, counts, 0).view(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -137,13 +139,13 @@ def _digests(panel: Panel, former: Mapping[str, str]) -> dict[date, str]:
 
 
 def _counts(panel: Panel) -> Doubles:
-    """Demand (depots, days) up to the cutoff; NaN where not known or closed."""
+    """Demand (depots, days) up to the cutoff; NaN if unknown or closed."""
     counts: Doubles = np.where(panel.open[:, : panel.history], panel.demand, np.nan).astype(float)
     return counts
 
 
 class _Reckoner:
-    """Reckons days, one after the other: the buffer of each is chosen on those before it."""
+    """Computes the costs of days, in order: the buffer of each is chosen on those before it."""
 
     def __init__(
         self,
@@ -166,7 +168,7 @@ class _Reckoner:
     def reckon(
         self, connection: sa.Connection, table: pa.Table, day: date
     ) -> tuple[ValuedDay, tuple[WayCost, ...]] | None:
-        """The costs of a day; None where nothing was forecast of it in time."""
+        """Costs of a day; None if there was no forecast of it in time."""
         of_day = table.filter(pc.equal(table["target_date"], pa.scalar(day)))
         origin = self._origin(of_day, day)
         if origin is None:
@@ -195,7 +197,7 @@ class _Reckoner:
         return valued_day, bills + self._worked_bills(published, fold, day)
 
     def _worked_bills(self, published: Ints, fold: Fold, day: date) -> tuple[WayCost, ...]:
-        """Costs of the crews that worked, and of those that were published, where worked hours are known."""
+        """Costs of the crews that worked, and of the published ones, where worked hours are known."""
         depot_ids, shifts = self._panel.depot_ids, [shift.name for shift in self._staffing.shifts]
         crews = self._worked.crews(day, depot_ids, shifts, self._rosters.hours) if self._worked else None
         if crews is None:
@@ -206,8 +208,8 @@ class _Reckoner:
         return daily_ways.bills(ways, there, self._cities, self._rosters, day)
 
     def _origin(self, of_day: pa.Table, day: date) -> Origin | None:
-        """The run whose forecast of a day was up that morning: what was published comes before what
-        was made later."""
+        """The run whose forecast of a day was shown that morning: publications come before
+        backfills."""
         run_ids = pc.unique(of_day["run_id"]).to_pylist()
         found = [self._origins[run_id] for run_id in run_ids if run_id in self._origins]
         in_time = [origin for origin in found if origin.covers(day, self._spec.horizon)]
@@ -216,9 +218,9 @@ class _Reckoner:
         return max(in_time, key=order, default=None)
 
     def _fold(self, rows: pa.Table, day: date) -> Fold:
-        """A run's forecast of a day against what came; a depot that it did not forecast is closed,
-        and not billed."""
-        # of a run taken up again
+        """A run's forecast of a day against its actuals; a depot not forecast is closed, and not
+        billed."""
+        # of a resumed run
         rows = rows.filter(pc.equal(rows["recorded_at"], pc.max(rows["recorded_at"])))
         levels = tuple(rows["levels"][0].as_py())
         place = {depot: row for row, depot in enumerate(self._panel.depot_ids)}
@@ -236,8 +238,8 @@ class _Reckoner:
     def _published(
         self, connection: sa.Connection, origin: Origin, fold: Fold, day: date, overrides: Mapping[str, int]
     ) -> tuple[Ints, Fold]:
-        """The crews that went out (shifts, depots, 1), and the fold with the days open that were;
-        the ledger's while it keeps them."""
+        """Published crews (shifts, depots, 1), and the fold with the days that were open; from the
+        ledger while it keeps them."""
         names, open_ = tuple(shift.name for shift in self._staffing.shifts), fold.forecast.open.copy()
         crews = np.zeros((len(names) or 1, len(self._panel.depot_ids), 1), np.int32)
         if kept := _kept_crews(connection, self._spec.name, origin.run_id, day, names):
@@ -245,7 +247,7 @@ class _Reckoner:
             for row, depot in enumerate(self._panel.depot_ids):
                 if depot in kept:
                     crews[:, row, 0], is_open = kept[depot]
-                    # a planner opens it for us alone
+                    # a planner opens it for our roster only
                     open_[row] = open_[row] if depot in overrides else is_open
             return crews, replace(fold, forecast=replace(fold.forecast, open=open_))
         quantiles = fold.forecast.quantiles.copy()
@@ -260,9 +262,8 @@ class _Reckoner:
 def _kept_crews(
     connection: sa.Connection, pipeline: str, run_id: str, day: date, shifts: Sequence[str]
 ) -> dict[str, tuple[list[int], bool]] | None:
-    """Depot → the drivers of each of these shifts, or of the day where there are none, and whether
-    it was open, of a run's last publication; None where the ledger has none, or it has no such
-    crews."""
+    """Depot → drivers of each of these shifts, or of the day without shifts, and whether it was
+    open, in a run's last publication; None if the ledger has none, or with other crews."""
     publications, published = tables.publications.c, tables.published.c
     newest = sa.select(sa.func.max(publications.publication_id)).where(
         publications.pipeline == pipeline, publications.run_id == run_id
@@ -277,20 +278,20 @@ def _kept_crews(
 
 
 def _crews_of(drivers: int | None, roster: Mapping[str, Any] | None, shifts: Sequence[str]) -> list[int] | None:
-    """The crew of each shift of a published day, whoever comes of it; None where it has others, or
-    none at all."""
+    """Crew of each shift of a published day, including missing drivers; None if it has other
+    shifts, or no crew."""
     if drivers is None:
         return None
     if not shifts:
         return [drivers]
     by_shift, missing = (dict((roster or {}).get(key) or ()) for key in ("shifts", "missing"))
-    if not by_shift and not drivers:  # nobody works a closed day
+    if not by_shift and not drivers:  # a closed day has no drivers
         return [0] * len(shifts)
     return [by_shift[name] + missing.get(name, 0) for name in shifts] if by_shift.keys() == set(shifts) else None
 
 
 def _overrides(connection: sa.Connection, pipeline: str, day: date) -> dict[str, int]:
-    """Depot → the planner's number of a day, as it was published last."""
+    """Depot → a planner's last published number of a day."""
     book = tables.overrides.c
     query = sa.select(book.depot_id, book.orders).join(tables.override_results)
     rows = connection.execute(query.where(book.pipeline == pipeline, book.target_date == day).order_by(book.id))

@@ -1,9 +1,8 @@
-"""Deep links into MLflow: the address that opens a run, a model's version, or all runs of a
-pipeline.
+"""Deep links into MLflow: addresses of a run, a model's version, or all runs of a pipeline.
 
-MLflow 3 shows a fresh browser its view for generative models, which has no training runs; the part
-`workflowType` of an address asks for the other one. Where the registry is a file, MLflow has an
-address while `forecaster up` serves it.
+By default, MLflow 3 shows a new browser its view for generative models, which has no training runs;
+the parameter `workflowType` of an address selects the other one. If the registry is a file, MLflow
+has an address while `forecaster up` serves it.
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ if TYPE_CHECKING:
     from forecaster.config import Spec
 
 VIEW = "?workflowType=machine_learning"
-UI = "http://127.0.0.1:5000"  # where `mlflow ui` answers if nobody says otherwise
+UI = "http://127.0.0.1:5000"  # default address of `mlflow ui`
 
 
 @dataclass(frozen=True)
 class RegisteredRun:
-    """MLflow run of a night, and the version of the model that it made, if it did."""
+    """MLflow run of a night, and the version of its model, if it has one."""
 
     experiment: str
     run: str
     version: str | None = None
 
     def table(self, base: str) -> str:
-        """The address of the table of the pipeline's runs."""
+        """Return the address of the table of the pipeline's runs."""
         return f"{base}/#/experiments/{quote(self.experiment, safe='')}/runs{VIEW}"
 
     def address(self, base: str) -> str:
@@ -46,8 +45,8 @@ def version_address(base: str, model: str, version: str) -> str:
 
 
 def base_address(spec: Spec) -> str | None:
-    """Address of MLflow's pages, without a slash at the end and without a password; None where it
-    has no address."""
+    """Return the address of MLflow's pages, without a trailing slash and without a password; None
+    if it has no address."""
     if spec.registry_url.startswith(("http://", "https://")):
         parts = urlsplit(spec.registry_url)
         return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="")).rstrip("/")
@@ -55,21 +54,21 @@ def base_address(spec: Spec) -> str | None:
 
 
 def _served_by_up(spec: Spec) -> str | None:
-    """Address of MLflow under `forecaster up` on this machine, where it runs."""
+    """Return the address of MLflow under `forecaster up` on this machine, if it is running."""
     content = _json(spec.paths.local_stack)
     try:
         return None if lease.is_gone(content["holder"]) else str(content["health"]["mlflow"]).removesuffix("/health")
-    except (TypeError, KeyError, ValueError):  # nothing is up, or another version wrote it
+    except (TypeError, KeyError, ValueError):  # nothing is running, or another version wrote the file
         return None
 
 
 def keep(spec: Spec, run_id: str, registered: RegisteredRun) -> None:
-    """Write down which run of MLflow a night is, next to its report."""
+    """Store the MLflow run of a night next to its report."""
     artifact.write(spec.paths.registered_run(run_id), json.dumps(vars(registered)).encode())
 
 
 def registered_run(spec: Spec, run_id: str) -> RegisteredRun | None:
-    """MLflow run of a night; None where MLflow was not told, or this machine does not know."""
+    """Return the MLflow run of a night; None if it was not sent to MLflow, or from another machine."""
     content = _json(spec.paths.registered_run(run_id))
     try:
         return RegisteredRun(**content)

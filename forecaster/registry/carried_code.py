@@ -1,8 +1,8 @@
-"""Source code that a registered model carries: its loader and all of this package that the loader
-imports.
+"""Source code that a registered model contains: its loader and everything that the loader imports
+from this package.
 
 MLflow puts a model's code first on `sys.path`, where a package `forecaster` would shadow an
-installed one of another version. So the copy has a name of its own, made of its content.
+installed one of another version. The copy therefore has its own name, derived from its content.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _IMPORTED_NAME = re.compile(r"^( *(?:from|import) )forecaster(?=[. ])", re.M)
 
 
 def write(folder: Path, module: str) -> tuple[Path, str]:
-    """Write the code of a module into `folder`, as a package; gives its folder, and the module's
+    """Write the code of a module into `folder`, as a package; return its folder, and the module's
     name in it."""
     files = {file.relative_to(PACKAGE): file.read_text("utf-8") for file in _imported_files(module)}
     files[Path("__init__.py")] = f'__version__ = "{forecaster.__version__}"\n'
@@ -33,7 +33,8 @@ def write(folder: Path, module: str) -> tuple[Path, str]:
 
 
 def _imported_files(module: str) -> list[Path]:
-    """The files of a module of ours, of the packages around it, and of what they import of ours."""
+    """Return the files of a module of this package, of its parent packages, and of their imports
+    from this package."""
     names, files = [module], dict[str, Path]()
     while names:
         name = names.pop()
@@ -49,7 +50,7 @@ def _file(name: str) -> Path | None:
 
 
 def _imports(node: ast.AST) -> Iterator[str]:
-    """Imports of this package, but for types alone."""
+    """Yield the imports of this package, except those for types only."""
     if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
         return
     if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == PACKAGE.name:

@@ -1,5 +1,5 @@
-"""Promote a bundle to champion by hand, or roll back to the champion before: who forecasts, by the
-ledger."""
+"""Promote a bundle to champion manually, or roll back to the previous champion: both change the
+ledger, which decides who forecasts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from forecaster.serving import bundle as bundles
 
 @dataclass(frozen=True)
 class Change:
-    """A change of champion, and why the registry could not be told of it (None when it was)."""
+    """A change of champion, and the reason why the registry was not updated (None if it was)."""
 
     promotion: Promotion
     registry_problem: str | None
@@ -26,21 +26,21 @@ class Change:
 def promote(spec: Spec, digest: str, *, by: str, reason: str, now: datetime) -> Change:
     """Make a kept bundle the champion; `digest` may be the first digits of its name.
 
-    Raises SpecError where no bundle, or more than one, is meant, and BundleError where it is not
-    what it was.
+    Raises SpecError if it matches no bundle, or more than one, and BundleError if the bundle has
+    changed.
     """
     name = kept_bundle(spec, digest)
     with Ledger.open(spec.ledger_url) as ledger:
         promotions = [promotion for promotion in ledger.promotions(spec.name) if promotion.bundle_digest == name]
-        # A bundle that no promotion names was made by a night that did not get so far.
+        # A bundle without a promotion was made by a night that ended before it.
         run_id = promotions[-1].run_id if promotions else _run_of(ledger, spec, name)
         version = promotions[-1].model_version if promotions else None
         return _promote(spec, ledger, name, run_id, version, by=by, reason=reason, now=now)
 
 
 def kept_bundle(spec: Spec, digest: str) -> str:
-    """Name of the kept bundle that begins with these digits. Raises SpecError where no bundle, or more than one, is
-    meant."""
+    """Return the name of the kept bundle that begins with these digits. Raises SpecError if there
+    is none, or more than one."""
     names = sorted(folder.name for folder in (spec.paths.bundles).glob("*") if folder.is_dir())
     matches = [name for name in names if digest and name.startswith(digest)]
     if len(matches) != 1:
@@ -52,12 +52,12 @@ def kept_bundle(spec: Spec, digest: str) -> str:
 
 
 def rollback(spec: Spec, *, by: str, reason: str, now: datetime) -> Change:
-    """Let the champion before the reigning one forecast again, from the next prediction on.
+    """Restore the previous champion, from the next prediction on.
 
-    Raises NoLedger where there is none, NoSuchRow where nobody reigned before, BundleError where
-    that one's bundle is not what it was.
+    Raises NoLedger if there is none, NoSuchRow if there was no previous champion, BundleError if
+    its bundle has changed.
     """
-    with Ledger.open_reader(spec.ledger_url):  # where there is none, none is made
+    with Ledger.open_reader(spec.ledger_url):  # raises NoLedger instead of creating one
         pass
     with Ledger.open(spec.ledger_url) as ledger:
         target = previous_champion(ledger.promotions(spec.name))

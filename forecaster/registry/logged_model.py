@@ -1,7 +1,7 @@
-"""MLflow's folder of a model: the signed bundle with what calls it on a data frame, its signature
-and an example.
+"""MLflow's folder of a model: the signed bundle with the code that calls it on a data frame, its
+signature and an example.
 
-Two flavours: `python_function` (`forecaster.api.registered_model`: long frame in, quantiles out),
+Two flavors: `python_function` (`forecaster.api.registered_model`: long frame in, quantiles out),
 `onnx` (the graph).
 """
 
@@ -26,7 +26,7 @@ from forecaster.registry import carried_code
 from forecaster.registry.run_record import BUNDLE
 
 LOADER = "forecaster.api.registered_model"
-# What the carried code imports comes with these; holidays are in the bundle.
+# Imports of the contained code are covered by these; holidays are in the bundle.
 REQUIREMENTS = [f"{name}=={version(name)}" for name in ("mlflow", "numpy", "onnxruntime", "pandas", "pyarrow")]
 GRAPH = "model.onnx"
 
@@ -41,8 +41,8 @@ def write(
     keys: Path,
     example: Mapping[str, Any],
 ) -> None:
-    """Write the folder `target`, of files `beside` the bundle and the public `keys` that vouch for
-    it."""
+    """Write the folder `target`, with the files `beside` the bundle and the public `keys` that
+    verify it."""
     data = target.with_name("data")
     shutil.copytree(beside, data)
     shutil.copytree(bundle, data / BUNDLE / bundle.name)
@@ -69,7 +69,7 @@ def write(
 
 
 def signature(example: Mapping[str, Any]) -> ModelSignature:
-    """Inputs and outputs of the model, column by column."""
+    """Return the signature of the model: its input and output columns."""
     takes = [
         ColSpec(AnyType() if kind == "any" else kind, name, required=must)
         for name, (kind, must) in example["takes"].items()

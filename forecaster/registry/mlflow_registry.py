@@ -1,8 +1,7 @@
-"""Model registry in MLflow: every night a run, every admitted model a version, and the champion an
+"""Model registry in MLflow: each night is a run, each admitted model a version, and the champion an
 alias.
 
-Which model forecasts is decided by the ledger; the registry tells the same story to those who
-review runs.
+The ledger decides which model forecasts; the registry mirrors it for those who review runs.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ os.environ.setdefault("MLFLOW_ALLOW_PICKLE_DESERIALIZATION", "false")
 os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
 os.environ.setdefault(
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2"
-)  # not for minutes: what is not told now waits in the outbox
+)  # no retries for minutes: the outbox keeps what cannot be sent now
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
 
-import mlflow  # the environment first: MLflow reads it on import
+import mlflow  # after the environment, which MLflow reads on import
 from mlflow.entities import Dataset, DatasetInput, InputTag, LoggedModelOutput, Metric, Param, Run
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.utils import mlflow_tags
@@ -40,21 +39,22 @@ if TYPE_CHECKING:
     from forecaster.ledger.records import Promotion
     from forecaster.registry.run_record import Record
 
-LONGEST_DESCRIPTION = 5000  # characters of a version's description that MLflow's tables have room for
+LONGEST_DESCRIPTION = 5000  # characters; limit of MLflow's tables for a version's description
 CHAMPION, CHALLENGER, PREVIOUS, CANARY = "champion", "challenger", "previous", "canary"
-CANDIDATE = "candidate/"  # begins the names of the metrics of the run's own model
-AT_ONCE = 1000  # metrics that MLflow takes in one request
-# of the experiment: models are trained, no agents made
+CANDIDATE = "candidate/"  # prefix of the metrics of the run's own model
+AT_ONCE = 1000  # metrics per request to MLflow, at most
+# tags of the experiment: models are trained, not agents
 KIND = {"mlflow.experimentKind": "custom_model_development"}
-REIGNS, REIGNED = "reigns", "reigned"  # of the tag `champion`, of runs and of versions
+REIGNS, REIGNED = "reigns", "reigned"  # values of the tag `champion` of runs and versions
 
 
 class Registry:
-    """An MLflow tracking store: an SQLite file, or a server."""
+    """An MLflow tracking store: an SQLite file or a server."""
 
     def __init__(self, uri: str, pipeline: str, artifacts: Path) -> None:
-        """`artifacts` is where an embedded store keeps files; a server has its own place."""
-        # MLflow's own tables are made on first use, which it tells at length.
+        """Open the store. An embedded store keeps files in `artifacts`; a server has its own
+        location."""
+        # MLflow creates its own tables on first use and logs it in detail.
         for name in ("alembic", "mlflow.store.db.utils", "mlflow", "urllib3.connectionpool"):
             logging.getLogger(name).setLevel(logging.ERROR)
         if uri.startswith("sqlite:///"):
@@ -72,12 +72,13 @@ class Registry:
     def log(
         self, record: Record, files: Path, bundle: Path | None, keys: Path, *, ended: datetime | None = None
     ) -> RegisteredRun:
-        """Log one run; with a bundle, register its model, unless it has a version from an earlier
-        run already.
+        """Log one run; with a bundle, register its model, unless an earlier run has registered a
+        version of it.
 
-        `files` holds `pictures`, which go in as they are, and `model`, what lies next to the bundle
-        in the model; `keys` is the folder of public keys. A run that was logged before, but not to
-        its end, is logged anew under the same name. `ended` is when the night did; None: now.
+        `files` has the folders `pictures`, which are logged as they are, and `model`, whose files
+        go next to the bundle in the model; `keys` is the folder of public keys. An incomplete
+        earlier log of the run is replaced under the same name. `ended` is the end of the night;
+        None: now.
         """
         for unfinished in self._client.search_runs([self._experiment], f"tags.run_id = '{record.run_id}'"):
             self._discard(unfinished)
@@ -101,8 +102,8 @@ class Registry:
         return RegisteredRun(self._experiment, run_id, version)
 
     def _discard(self, unfinished: Run) -> None:
-        """Delete a run, with its files where they lie in a folder: MLflow alone only hides both. A
-        run that a model's version came from keeps them."""
+        """Delete a run, including its files if they are in a local folder: MLflow alone only hides
+        both. The files of a run with a model version are kept."""
         run_id, artifacts = unfinished.info.run_id, str(unfinished.info.artifact_uri)
         self._client.delete_run(run_id)
         if not artifacts.startswith("file://") or self._client.search_model_versions(f"run_id = '{run_id}'"):
@@ -114,8 +115,8 @@ class Registry:
             shutil.rmtree(url2pathname(urlsplit(place.removesuffix("/artifacts")).path), ignore_errors=True)
 
     def _model(self, record: Record, bundle: Path, beside: Path, keys: Path, run: Run) -> tuple[str | None, str | None]:
-        """The version of a bundle's model, registered where it has none yet, and MLflow's id of the
-        model."""
+        """Return the version of a bundle's model, registering it if there is none yet, and MLflow's
+        id of the model."""
         known = self._versions(bundle.name)
         if known:
             return str(known[0].version), known[0].model_id
@@ -124,7 +125,7 @@ class Registry:
         run_id, tags = run.info.run_id, {"bundle": bundle.name, "run_id": record.run_id}
         about = (self._pipeline, shortened(record.description))
         if is_encrypted((bundle / "model.onnx").read_bytes()) or record.example is None:
-            # The registry gets it as it lies, and no model that anyone could load.
+            # The registry gets the bundle as it is, without a loadable model.
             source = f"{run.info.artifact_uri}/bundle"
             return str(self._create_version(*about, source, run_id, tags)), None
         from forecaster.registry import logged_model
@@ -154,7 +155,7 @@ class Registry:
         return str(created.version)
 
     def version_of(self, bundle: str) -> str | None:
-        """The version of the model of a bundle, None where it has none."""
+        """Return the model version of a bundle; None if there is none."""
         versions = self._versions(bundle)
         return str(versions[0].version) if versions else None
 
@@ -163,21 +164,20 @@ class Registry:
         return list(self._client.search_model_versions(query))
 
     def challenge(self, version: str) -> None:
-        """Let the challenger alias name this version: the latest that was let in, whether or not it
-        reigns."""
+        """Point the challenger alias to this version: the latest admitted one, champion or not."""
         self._client.set_registered_model_alias(self._pipeline, CHALLENGER, version)
 
     def try_out(self, version: str | None) -> None:
-        """Let the canary alias name the version that some depots see; None: no alias."""
+        """Point the canary alias to the version that some depots see; None removes the alias."""
         if version is not None:
             self._client.set_registered_model_alias(self._pipeline, CANARY, version)
         elif CANARY in self._client.get_registered_model(self._pipeline).aliases:
             self._client.delete_registered_model_alias(self._pipeline, CANARY)
 
     def promote(self, version: str, previous: str | None = None, *, decision: Promotion | None = None) -> None:
-        """Let the champion alias name this version, and the other alias the one to go back to; the
-        tag `champion` of their runs and of the versions says the same to whoever searches, and further
-        tags of the version who decided it, when and why."""
+        """Point the champion alias to this version, and the other alias to the version for a
+        rollback. The tag `champion` of their runs and versions shows the same for searches, and
+        further tags of the version show who decided it, when and why."""
         deposed = self._client.get_registered_model(self._pipeline).aliases.get(CHAMPION)
         self._client.set_registered_model_alias(self._pipeline, CHAMPION, version)
         if previous is not None:
@@ -200,7 +200,7 @@ class Registry:
 
 
 def shortened(description: str) -> str:
-    """The description of a version, cut at a line where MLflow would refuse it."""
+    """Return the description of a version, cut at a line if it is too long for MLflow."""
     if len(description) <= LONGEST_DESCRIPTION:
         return description
     rest = "\n\nCut here: the run has more, `report.html` and `parts.json` all of it."
@@ -212,7 +212,7 @@ def _milliseconds(instant: datetime) -> int:
 
 
 def _tags(record: Record) -> dict[str, str]:
-    """The record's own tags, and those that MLflow shows in places of their own."""
+    """Return the record's own tags, and those that MLflow displays in special places."""
     shown = [{"path": name, "type": "table"} for name in record.tables]
     ours = {
         mlflow_tags.MLFLOW_USER: record.user,
@@ -225,8 +225,8 @@ def _tags(record: Record) -> dict[str, str]:
 
 
 def _metrics(record: Record, model_id: str | None, began: int) -> list[Metric]:
-    """The headline, which is the model's on the held-out days, too; the curves by epoch; the
-    machine's samples."""
+    """Return the headline metrics, which also belong to the model on the held-out days; the curves
+    by epoch; the machine's samples."""
     name, digest = next(((t.name, t.digest) for t in record.datasets if t.name == EVALUATED), (None, None))
     measured = {"dataset_name": name, "dataset_digest": digest}
     metrics = [
@@ -243,8 +243,8 @@ def _metrics(record: Record, model_id: str | None, began: int) -> list[Metric]:
 
 
 def _inputs(record: Record) -> Iterator[DatasetInput]:
-    """The tables that a night read, and the days that it was scored on; of an earlier version the
-    versions alone."""
+    """Yield the tables that a night read, and the days on which it was scored; for a record of an
+    earlier version, only the table versions."""
     tables = record.datasets or [
         InputTable(name, str(version), {}, {}, version) for name, version in record.inputs.items()
     ]

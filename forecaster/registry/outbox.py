@@ -1,8 +1,8 @@
-"""Outbox of the MLflow registry: each run is written on this machine first, and sent when the
-registry is reached.
+"""Outbox of the MLflow registry: each run is first stored on this machine, and sent when the
+registry can be reached.
 
-So a registry that is down loses nothing: the next night that reaches it tells of all that still
-waits.
+A registry that is down therefore loses nothing: the next night that reaches it sends all waiting
+runs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from forecaster.plugins import optional
 from forecaster.registry import addresses
 from forecaster.registry.run_record import Record
 
-RUNS = 200  # of the last ones, whose ends are looked up
+RUNS = 200  # number of recent runs whose ends are looked up
 _RECORD = "record.json"
 _PICTURES, _MODEL = "pictures", "model"
 
@@ -35,8 +35,8 @@ _PICTURES, _MODEL = "pictures", "model"
 def enqueue(
     record: Record, pictures: Mapping[str, bytes], spec: Spec, model: Mapping[str, bytes] | None = None
 ) -> None:
-    """Put a record into the outbox, where it stays until the registry has it; `pictures` are files
-    by name, `model` those that lie next to the bundle in the registered model."""
+    """Put a record into the outbox until the registry has it. `pictures` are files by name, `model`
+    are the files next to the bundle in the registered model."""
     folder = spec.paths.registry_outbox / record.run_id
     with artifact.writing_folder(folder) as new:
         (new / _RECORD).write_text(json.dumps(asdict(record), default=str), "utf-8")
@@ -48,10 +48,10 @@ def enqueue(
 
 
 def send(spec: Spec) -> dict[str, str]:
-    """Send the registry every run that waits, the oldest first; returns run id → its model's
-    version.
+    """Send all waiting runs to the registry, the oldest first; return run id → version of its
+    model.
 
-    Raises RegistryError when it is down; what it has got by then does not wait any longer.
+    Raises RegistryError if it is down; runs that were sent by then no longer wait.
     """
     versions: dict[str, str] = {}
     if not (runs := pending(spec)):
@@ -69,16 +69,16 @@ def send(spec: Spec) -> dict[str, str]:
             if run.version is not None:
                 versions[record.run_id] = run.version
                 registry.challenge(run.version)
-            with suppress(OSError):  # then no page links it
+            with suppress(OSError):  # otherwise no page links to it
                 addresses.keep(spec, record.run_id, run)
             _remove(file.parent)
-    except Exception as error:  # of whatever kind a client may raise
+    except Exception as error:  # clients raise exceptions of any kind
         raise RegistryError(f"{credentials.hide(spec.registry_url)}: {_first_line(error)}") from error
     return versions
 
 
 def _ends_of_runs(spec: Spec) -> dict[str, datetime | None]:
-    """Run id → end of the last runs; None while a run has not ended."""
+    """Return run id → end of the last runs; None while a run has not ended."""
     try:
         with Ledger.open_reader(spec.ledger_url) as ledger:
             runs = ledger.runs(spec.name, limit=RUNS)
@@ -88,29 +88,29 @@ def _ends_of_runs(spec: Spec) -> dict[str, datetime | None]:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a record; what is left where this is killed waits no more, and goes with the next
-    leftovers."""
+    """Remove a record. If this is killed, the remains no longer count as waiting, and a later
+    removal deletes them."""
     gone = folder.with_name(f".{folder.name}")
     shutil.rmtree(gone, ignore_errors=True)
     shutil.rmtree(folder.rename(gone))
 
 
 def pending(spec: Spec) -> list[Path]:
-    """The records in the outbox, which the registry does not have yet, the oldest first."""
+    """Return the waiting records of the outbox, the oldest first."""
     whole = (file for file in spec.paths.registry_outbox.glob(f"*/{_RECORD}") if not _is_unfinished(file.parent.name))
     return sorted(whole, key=lambda file: file.stat().st_mtime_ns)
 
 
 def _is_unfinished(name: str) -> bool:
-    """True if a folder is one that a record is written in, or removed from."""
+    """Return True for the folder of a record that is being written or removed."""
     return name.startswith(".") or name.endswith(".new")
 
 
 def align(spec: Spec, ledger: Ledger) -> str | None:
-    """Let the registry's aliases name whom the ledger names; returns why they could not, None when
-    they do.
+    """Point the registry's aliases to the models that the ledger names; return the reason if that
+    failed, else None.
 
-    The ledger decides who forecasts; a registry that is down changes nothing about it.
+    The ledger decides which model forecasts; a registry that is down does not affect that.
     """
     promotions = ledger.promotions(spec.name)
     if not promotions:
@@ -131,14 +131,14 @@ def align(spec: Spec, ledger: Ledger) -> str | None:
             with ledger.transaction() as connection:
                 trial = canaries.running(connection, spec.name)
         registry.try_out(registry.version_of(trial.bundle_digest) if trial else None)
-    except Exception as error:  # of whatever kind a client may raise
+    except Exception as error:  # clients raise exceptions of any kind
         return _first_line(error)
     return None
 
 
 def _first_line(error: Exception) -> str:
-    """Message of a client, without the whole request: a database's error goes on with its
-    statement."""
+    """Return the message of a client without the whole request, because a database's error
+    continues with its statement."""
     line = str(error).partition("\n")[0]
     line = re.sub(r"HTTPS?ConnectionPool\(.*Caused by (\w+).*", r"\1", line)
     return f"{type(error).__name__}: {line[:300]}"

@@ -1,1 +1,1 @@
-"""Pictures and pages of runs and of findings."""
+"""Pictures and pages about runs and findings."""

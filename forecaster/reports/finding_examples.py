@@ -1,5 +1,4 @@
-"""Examples of a data-quality finding: the depots and days that it is about, so that they can be
-shown.
+"""Examples of a data-quality finding: the affected depots and days, for display.
 
 A finding is a sentence; its places are in the quarantine table, or in the finding itself.
 """
@@ -29,14 +28,14 @@ WHAT_HAPPENS: Mapping[str, str] = {
     "quarantine": "rows are kept aside",
     "warn": "rows are taken",
 }
-"""Severities in plain words, the gravest first."""
-DEPOTS = 3  # of a finding that are shown
+"""Severities in plain words, the most severe first."""
+DEPOTS = 3  # shown depots per finding, at most
 
 
 @dataclass(frozen=True)
 class FindingExample:
-    """One example of a finding: a depot and its days, with the count that a row gave for each,
-    where it is a number."""
+    """One example of a finding: a depot and its days, with the count of each from a row, if it is a
+    number."""
 
     depot_id: str
     days: Mapping[date, float | None]
@@ -44,18 +43,18 @@ class FindingExample:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The evidence of a dry run, from which reports pick their examples."""
+    """Evidence of a dry run, from which reports select their examples."""
 
     panel: Panel
-    rows: pd.DataFrame  # the lake's `quarantine`, the dry run's own rows first, then the latest
-    # of each count, days from its day to its recording; None: the source does not say
+    rows: pd.DataFrame  # the lake's `quarantine`: first the dry run's own rows, then the latest others
+    # for each count, days from its day to its recording; None: the source does not record it
     ages: NDArray[np.int64] | None
-    count: str  # the source's column with the count
+    count: str  # column of the source with the count
 
 
 def collect(panel: Panel, batch: str, spec: Spec, lake: Lake) -> Evidence:
-    """The evidence of a batch that was ingested into a lake. Raises LakeError when the lake cannot
-    be read."""
+    """Collect the evidence of a batch that was ingested into a lake. Raises LakeError if the lake
+    cannot be read."""
     rows = lake.read("quarantine").to_pandas(date_as_object=False)
     rows = rows.assign(own=rows["batch"] == batch)
     rows = rows.sort_values(["own", "recorded_at", "row"], ascending=[False, False, True], kind="stable")
@@ -63,20 +62,20 @@ def collect(panel: Panel, batch: str, spec: Spec, lake: Lake) -> Evidence:
 
 
 def by_severity(findings: Iterable[Finding]) -> list[Finding]:
-    """The gravest first; of one severity, the most frequent."""
+    """Sort by severity, the most severe first; within a severity, the most frequent first."""
     order = list(WHAT_HAPPENS)
     return sorted(findings, key=lambda finding: (order.index(finding.severity), -finding.count))
 
 
 def rows_of(finding: Finding, evidence: Evidence) -> pd.DataFrame:
-    """The quarantined rows that a finding counts."""
+    """Return the quarantined rows of a finding."""
     rows = evidence.rows
     return rows[rows["rule"] == finding.rule].head(finding.count)
 
 
 def examples(finding: Finding, evidence: Evidence) -> list[FindingExample]:
-    """Examples of a finding: the depots that it concerns most, with their days inside the panel; at
-    most three."""
+    """Return at most three examples of a finding: the most affected depots, with their days inside
+    the panel."""
     panel = evidence.panel
     first, last = panel.days[0].astype(object), panel.cutoff
     rows = rows_of(finding, evidence)
@@ -93,7 +92,7 @@ def examples(finding: Finding, evidence: Evidence) -> list[FindingExample]:
 
 
 def findings_per_depot(findings: Iterable[Finding], evidence: Evidence) -> Counter[str]:
-    """Depots of the panel → how many rows and places of the findings concern them."""
+    """Return depots of the panel → number of rows and places in the findings."""
     counts: Counter[str] = Counter()
     for finding in findings:
         rows = rows_of(finding, evidence)
@@ -102,27 +101,26 @@ def findings_per_depot(findings: Iterable[Finding], evidence: Evidence) -> Count
 
 
 def printable(text: str, most: int = 40) -> str:
-    """Sanitize a word of the data for one line: nothing that steers a terminal, and at most so many
+    """Sanitize a word of the data for one line: without control characters, and at most `most`
     characters."""
     cut = text if len(text) <= most else text[: most - 1] + "…"
     return "".join("�" if _steers(letter) else letter for letter in cut)
 
 
 def _steers(letter: str) -> bool:
-    # which joins emoji
+    # a zero-width joiner joins emoji
     return unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp") and letter != "\u200d"
 
 
 def _places_in_finding(finding: Finding) -> list[tuple[str, date]]:
-    """The depots and days that the finding itself names; those whose day could not be read are left
-    out."""
+    """Return the depots and days that the finding itself lists; unreadable days are left out."""
     return [(depot, date.fromisoformat(day)) for depot, day in finding.places if day]
 
 
 def _counts_of_days(
     rows: pd.DataFrame, inside: Iterable[tuple[str, date]], depot: str, column: str
 ) -> dict[date, float | None]:
-    """The depot's days, and the count that a row gave for each."""
+    """Return the depot's days, with the count of each from a row."""
     counts: dict[date, float | None] = dict.fromkeys(sorted(day for other, day in inside if other == depot))
     for day, content in zip(rows["date"].dt.date, rows["content"], strict=True):
         if day in counts:

@@ -1,6 +1,6 @@
-"""Self-contained HTML report: one file with its style and pictures inside.
+"""Self-contained HTML report: one file with embedded style and pictures.
 
-It is built as a tree, so that whatever the data hold becomes text and never markup.
+It is built as a tree, so that data always become text and never markup.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ svg { display: block; width: 100%; min-width: 36rem; height: auto; } svg * { str
 
 
 def document(title: str, top: Iterable[Element], sections: Iterable[Element]) -> str:
-    """The whole page as HTML: a heading with what is said on `top` of it, then the sections."""
+    """Return the whole page as HTML: a heading with the elements of `top`, then the sections."""
     head = tag("head", tag("meta", charset="utf-8"), tag("title", title))
     head.append(tag("meta", name="viewport", content="width=device-width, initial-scale=1"))
     head.append(tag("meta", http_equiv="Content-Security-Policy", content=POLICY))
@@ -48,7 +48,7 @@ def document(title: str, top: Iterable[Element], sections: Iterable[Element]) ->
 
 
 def write_atomically(file: Path, text: str) -> None:
-    """Atomic write: a page is written next to its place, then renamed into it."""
+    """Write a page atomically: next to its target, then renamed."""
     file.parent.mkdir(parents=True, exist_ok=True)
     beside = file.with_name(f".{file.name}.{os.getpid()}")
     try:
@@ -59,8 +59,8 @@ def write_atomically(file: Path, text: str) -> None:
 
 
 def figure(picture: Figure, description: str, name: str, caption: Element | None = None) -> Element:
-    """A picture with what it shows, in words for those who cannot see it; `name` keeps its parts
-    apart from others."""
+    """Return a picture with a text description for those who cannot see it; `name` makes its ids
+    unique."""
     from forecaster.reports.svg import inline
 
     wide = tag("div", inline(picture, description, name), of="wide", tabindex="0")
@@ -68,7 +68,7 @@ def figure(picture: Figure, description: str, name: str, caption: Element | None
 
 
 def tag(tag: str, /, *inside: Element | str, of: str | None = None, **attributes: str) -> Element:
-    """An element with its text and children; `of` is its class."""
+    """Return an element with its text and children; `of` is its class."""
     element = Element(tag, {key.replace("_", "-"): value for key, value in attributes.items()})
     if of is not None:
         element.set("class", of)

@@ -1,7 +1,7 @@
-"""Plots of a backtest for those who review a run: forecasts, calibration curve, errors by lead
-time, model duel.
+"""Plots of a backtest for the review of a run: forecasts, calibration curve, errors by lead time,
+model duel.
 
-A plot whose axis would have no number, as that of WAPE where there was no demand, is None.
+A plot without any finite value, such as WAPE without demand, is None.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ BEFORE = 28  # days of history shown before the first fold
 
 
 def forecasts(scores: Scores, panel: Panel, most: int = 6) -> Figure | None:
-    """Forecasts against actuals on the first week of the folds, for the best, the worst and the
-    depots evenly between them by WAPE."""
+    """Plot forecasts against actuals on the first week of the folds, for the best depot, the worst,
+    and evenly spaced ones between them by WAPE."""
     folds = first_weeks(scores.folds)
     if not folds:
         return None
@@ -53,7 +53,7 @@ def forecasts(scores: Scores, panel: Panel, most: int = 6) -> Figure | None:
         axes.plot(days, median[depot], color="#2f6fb0", label="forecast")
         axes.plot(days, actual[depot], "k.", ms=4, label="actual")
         title = f"{panel.depot_ids[depot]}   WAPE {100 * error[depot]:.1f} %"
-        axes.set_title(title, loc="left", fontsize=9, parse_math=False)  # an id may hold dollars
+        axes.set_title(title, loc="left", fontsize=9, parse_math=False)  # an id may contain dollar signs
         axes.set_ylabel("orders a day")
         axes.set_ylim(bottom=0)
         if row == 1:
@@ -62,9 +62,8 @@ def forecasts(scores: Scores, panel: Panel, most: int = 6) -> Figure | None:
 
 
 def calibration(scores: Mapping[str, Scores]) -> Figure:
-    """Calibration curve (reliability diagram) of the quantiles: the share of actuals at or below
-    each level; on the diagonal, where levels hold what they promise (Gneiting, Balabdaoui & Raftery
-    2007)."""
+    """Plot the calibration curve (reliability diagram) of the quantiles: the share of actuals at or
+    below each level; calibrated levels lie on the diagonal (Gneiting, Balabdaoui & Raftery 2007)."""
     figure = Figure(figsize=(5, 5), layout="constrained")
     axes = figure.add_subplot()
     axes.plot([0, 1], [0, 1], color="0.7", lw=1)
@@ -84,7 +83,7 @@ def calibration(scores: Mapping[str, Scores]) -> Figure:
 
 
 def errors(scores: Mapping[str, Scores]) -> Figure | None:
-    """WAPE by days ahead and by weekday, of all models side by side."""
+    """Plot WAPE by days ahead and by weekday, for all models side by side."""
     if not any(np.isfinite(model_scores.metrics.get("wape", np.nan)) for model_scores in scores.values()):
         return None
     figure = Figure(figsize=(9, 4), layout="constrained")
@@ -110,15 +109,15 @@ def errors(scores: Mapping[str, Scores]) -> Figure | None:
 
 
 def duel(candidate: Scores, rival: Scores) -> Figure | None:
-    """Scatter plot of each depot's WAPE with one model against the other: below the line the
-    candidate is better."""
+    """Plot each depot's WAPE with one model against the other; below the line the candidate is
+    better."""
     ours, rivals = (by(days, days.depot) for days in (scored(each.folds, each.scale) for each in (candidate, rival)))
     common = sorted(ours.keys() & rivals.keys(), key=int)
     both = [depot for depot in common if np.isfinite(ours[depot]["wape"] + rivals[depot]["wape"])]
     if not both:
         return None
     mine, theirs = ([100 * metrics[depot]["wape"] for depot in both] for metrics in (ours, rivals))
-    # MAE / WAPE: mean demand
+    # MAE / WAPE = mean demand
     size = [max(ours[depot]["mae"] / max(ours[depot]["wape"], 1e-9), 0.0) for depot in both]
     largest = max(size) or 1.0
     figure = Figure(figsize=(5, 5), layout="constrained")
@@ -135,10 +134,10 @@ def duel(candidate: Scores, rival: Scores) -> Figure | None:
 
 
 def png(figure: Figure) -> bytes:
-    """The picture as a file."""
+    """Return the picture as a PNG file."""
     file = io.BytesIO()
     with warnings.catch_warnings():
-        # letters that the font lacks are boxes; the picture stands
+        # letters that the font lacks become boxes; that is acceptable
         warnings.filterwarnings("ignore", "Glyph")
         figure.savefig(file, format="png", dpi=120)
     return file.getvalue()

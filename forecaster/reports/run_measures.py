@@ -1,5 +1,5 @@
-"""Measures of a run as lines for its reports: compiling, memory, processor, devices, and what
-programs were compiled for."""
+"""Measures of a run as lines for its reports: compilation, memory, processor, devices, and the
+versions that programs were compiled for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from forecaster.core.metric_names import OF_RUNS
 
 
 def measured(measures: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Name with its label, value with its unit, and meaning, in the order of `OF_RUNS`; then the
+    """Yield name with label, value with unit, and meaning, in the order of `OF_RUNS`; then the
     versions."""
     for name, measure in OF_RUNS.items():
         value = measures.get(name)

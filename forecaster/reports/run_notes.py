@@ -1,9 +1,9 @@
-"""Description of a run and its model in Markdown: the verdict, how the model did compared with its rivals,
-what differs from the model that reigned before, and the model card.
+"""Description of a run and its model in Markdown: the verdict, the scores compared with its
+rivals', the differences from the previous champion, and the model card.
 
-The card has the sections of Mitchell et al. (2019), "Model Cards for Model Reporting", as far as a night
-records them: intended use, training data, limits, drift, and metrics by slice. Equal inputs give an equal card: it is
-part of the bundle, whose digest must not change when a night is repeated.
+The card has the sections of Mitchell et al. (2019), "Model Cards for Model Reporting", as far as a
+night records them: intended use, training data, limits, drift, and metrics by slice. Equal inputs
+give an equal card: it is part of the bundle, whose digest must not change when a night is repeated.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from forecaster.reports.finding_examples import printable
 
 MOST_NAMED = 8  # depots, or keys of the pipeline file
 MOST_TEXT = 4000  # characters of a verdict
-MOST_SLICES = 14  # of one kind
+MOST_SLICES = 14  # slices of one kind
 NOT_MEASURED, NO_LEVEL = "not measured", "0 above or below"
 COLUMNS = {"mape": "MAPE", "wape": "WAPE", "mase": "MASE", "bias": "bias", "coverage": "80 % covers"}
 
 
 @dataclass(frozen=True)
 class ReigningBefore:
-    """The model that a candidate was held against: the manifest of its bundle, and how the pipeline
-    file differs."""
+    """The champion that a candidate was compared with: the manifest of its bundle, and the changes
+    of the pipeline file since."""
 
     bundle: str
     manifest: Mapping[str, Any]
-    # path, before, now; None: its file is not there any more
+    # path, before, now; None: its file is no longer available
     changed_keys: Sequence[tuple[str, Any, Any]] | None
 
 
 @dataclass(frozen=True)
 class MeasuredDrift:
-    """Drift of what earlier models published, as a night measured it."""
+    """Drift of earlier models' publications, as measured by a night."""
 
-    day: date  # of that night
-    measures: Mapping[str, Any]  # of `metric_names.OF_RUNS`
+    day: date  # day of that night
+    measures: Mapping[str, Any]  # measures of `metric_names.OF_RUNS`
 
 
 def description(
@@ -57,8 +57,8 @@ def description(
     candidate: str,
     measured: MeasuredDrift | None = None,
 ) -> str:
-    """The whole description; `tier` is that of the night's publication, `candidate` the model that the card is
-    of, `measured` the drift that the card quotes."""
+    """Return the whole description; `tier` is that of the night's publication, `candidate` the
+    model of the card, `measured` the drift on the card."""
     said = printable(verdict.sentence(), MOST_TEXT)
     models = {name: of_model.metrics for name, of_model in scores.items()}
     published = f"The night's forecasts are out with tier {tier}. " if tier else ""
@@ -73,7 +73,7 @@ def description(
 
 
 def card(scores: Scores | None, panel: Panel, measured: MeasuredDrift | None) -> str:
-    """The model card in Markdown; what is None was not measured."""
+    """Return the model card in Markdown; None means not measured."""
     paragraphs = (_about(panel), _drift(measured), _metrics(scores, panel))
     return "\n\n".join(("## Model card", *(text for part in paragraphs for text in part)))
 
@@ -121,7 +121,7 @@ def _drift(measured: MeasuredDrift | None) -> Iterator[str]:
 
 
 def _drifted(number: int | Mapping[str, int] | None) -> str:
-    """How many drift, and of several directions how many in each."""
+    """Return the number of drifting items and, if there are several directions, the number in each."""
     if number is None:
         return NOT_MEASURED
     if not isinstance(number, Mapping):
@@ -137,7 +137,7 @@ def _metrics(scores: Scores | None, panel: Panel) -> Iterator[str]:
         return
     days = f"{count(len(held_out), 'day')} from {held_out[0]} to {held_out[-1]}"
     yield f"**Metrics** of days that training did not see, {days}, by slice:"
-    # the prior is scored at some depots of a large fleet
+    # the prior is scored on a sample of a large fleet
     scored, whole = scores.folds[0].forecast.depot_ids, {"all": scores.metrics}
     of_parts = segments.parts(scores, panel if scored == panel.depot_ids else panel.among(scored))
     slices = {

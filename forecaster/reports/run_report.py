@@ -1,5 +1,5 @@
-"""Model review report of a night on one page: the gate's verdict, the scores compared with its rivals',
-the plots."""
+"""Review page of a night's model: the gate's verdict, the scores compared with its rivals', the
+plots."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ PICTURES = {
 
 @dataclass(frozen=True)
 class GateReview:
-    """The gate's review of a candidate: what was scored, and what the verdict is."""
+    """The gate's review of a candidate: scores and verdict."""
 
     run_id: str
     as_of: datetime
     scores: Mapping[str, Scores]  # the candidate's first
     verdict: Verdict
-    totals: Mapping[str, Mapping[str, float]]  # of `score_totals`
-    # of the night so far (`metric_names.OF_RUNS`)
+    totals: Mapping[str, Mapping[str, float]]  # from `score_totals`
+    # measures of the night so far (`metric_names.OF_RUNS`)
     measures: Mapping[str, Any] = field(default_factory=dict)
 
 
 def page(review: GateReview, panel: Panel, pictures: Mapping[str, bytes], spec: Spec) -> str:
-    """The page as HTML, with its pictures (PNG files by name) inside."""
+    """Return the page as HTML, with embedded pictures (PNG files by name)."""
     local = review.as_of.astimezone(spec.zone)
     subtitle = f"night {review.run_id}, as of {local:%Y-%m-%d %H:%M} {spec.timezone}, newest reading {panel.cutoff}"
     kind = "verdict" if review.verdict.admitted else "verdict stop"

@@ -1,7 +1,7 @@
-"""Tables of a run for those who compare runs: metrics by model and part, by depot, by epoch, and
-the headline of them.
+"""Tables for the comparison of runs: metrics by model and part, by depot, by epoch, and the
+headline.
 
-A table is `{"columns": [...], "data": [[...], ...]}`, which is how `mlflow.log_table` writes one.
+A table is `{"columns": [...], "data": [[...], ...]}`, the format of `mlflow.log_table`.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from forecaster.core.metric_names import METRICS
 from forecaster.core.panel import Panel
 from forecaster.evaluation import segments
 
-HEADLINE = ("wape", "mase", "bias", "coverage", "wql", "mape")  # of the candidate
-RIVALS = ("champion", "seasonal_naive")  # of each its WAPE
+HEADLINE = ("wape", "mase", "bias", "coverage", "wql", "mape")  # metrics of the candidate
+RIVALS = ("champion", "seasonal_naive")  # models of which only the WAPE is included
 ALL = "all"
-MOST_DEPOTS = 2000  # of the table of depots, those with the most scored days first
+MOST_DEPOTS = 2000  # rows of the table of depots; those with the most scored days are kept
 CURVES = ("train_loss", "validation_loss", "learning_rate", "depot_days_a_second")
 
 
 def headline(scores: Mapping[str, Scores], candidate: str) -> dict[str, float]:
-    """At most eight numbers that say how a model did: its own, and the WAPE of two rivals on the
-    same days."""
+    """Return at most eight headline numbers of a model: its own metrics, and the WAPE of two rivals
+    on the same days."""
     metrics = {f"{candidate}/{name}": scores[candidate].metrics[name] for name in HEADLINE}
     return metrics | {f"{rival}/wape": scores[rival].metrics["wape"] for rival in RIVALS if rival in scores}
 
@@ -32,8 +32,8 @@ def headline(scores: Mapping[str, Scores], candidate: str) -> dict[str, float]:
 def parts(
     scores: Mapping[str, Scores], candidate: str, panel: Panel, totals: Mapping[str, Mapping[str, float]]
 ) -> bytes:
-    """All metrics of every model on all days, of the candidate by part, and of its sums of
-    depots."""
+    """Return all metrics of every model on all days, of the candidate by part, and of its totals
+    over depots."""
     rows: list[dict[str, Any]] = [
         {"model": name, "part": ALL, "label": ALL, **of_model.metrics} for name, of_model in scores.items()
     ]
@@ -44,7 +44,7 @@ def parts(
 
 
 def depots(scores: Scores, panel: Panel) -> bytes:
-    """A depot a row, by its id: what a reviewer compares from one run to the next."""
+    """Return one row per depot, sorted by id, for comparison between runs."""
     metrics_of = segments.depots(scores, panel)
     cities = dict(zip(panel.depot_ids, panel.attributes.get("city", ("",) * len(panel.depot_ids)), strict=True))
     chosen = sorted(metrics_of, key=lambda depot: -metrics_of[depot]["days"])[:MOST_DEPOTS]
@@ -55,18 +55,18 @@ def depots(scores: Scores, panel: Panel) -> bytes:
 
 
 def epochs(curves: Sequence[Mapping[str, float]]) -> bytes:
-    """All that training said of its epochs; the curves have the part that is looked at."""
+    """Return all training metrics by epoch; the curves are a selection of them."""
     return table({"epoch": number, **epoch} for number, epoch in enumerate(curves, 1))
 
 
 def parity(largest: float, cases: Mapping[str, float]) -> bytes:
-    """The largest relative difference between ONNX and JAX, in all and by case."""
+    """Return the largest relative difference between ONNX and JAX, overall and by case."""
     rows = [("largest", largest), *cases.items()]
     return table({"case": case, METRICS["parity"].meaning: value} for case, value in rows)
 
 
 def table(rows: Iterable[Mapping[str, Any]]) -> bytes:
-    """Rows as a table; a column that a row lacks is empty there, as is what is not a number."""
+    """Return rows as a table; missing columns and NaN are empty."""
     rows = list(rows)
     columns = list(dict.fromkeys(name for row in rows for name in row))
     data = [[_plain(row.get(name)) for name in columns] for row in rows]

@@ -1,4 +1,4 @@
-"""Inline SVG of a figure for a page: its colours are the page's own, in light and in dark (CSS
+"""Inline SVG of a figure for a page; its colors are the page's own, in light and in dark mode (CSS
 variables)."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 NAMES = ("ink", "soft", "line", "came", "band", "found", "shut")
 """The CSS variables, `--ink` and so on, that the page must define."""
-COLOURS = tuple(f"#0{i}0{i}0{i}" for i in range(1, 8))  # which stand for them in a figure
+COLOURS = tuple(f"#0{i}0{i}0{i}" for i in range(1, 8))  # placeholders for them in a figure
 INK, SOFT, LINE, ACTUAL_LINE, BAND, HIGHLIGHT, SHUT = COLOURS
 LOOK = {
     "svg.fonttype": "none",
@@ -39,14 +39,14 @@ LOOK = {
 
 @contextmanager
 def one_axes(height: float) -> Iterator[tuple[Figure, Axes]]:
-    """An empty figure, so many inches high, and where to draw; it is ready after the block."""
+    """Yield an empty figure, `height` inches high, and its axes; it is complete after the block."""
     with mpl.rc_context(LOOK):
         figure = Figure(figsize=(9, height), layout="constrained")
         yield figure, figure.add_subplot()
 
 
 def over_days(axes: Axes, unit: str) -> None:
-    """Dates along the x axis, and lines across at the numbers of the y axis."""
+    """Set up dates along the x axis, and grid lines at the ticks of the y axis."""
     locator = AutoDateLocator(minticks=3, maxticks=9)
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
@@ -57,11 +57,11 @@ def over_days(axes: Axes, unit: str) -> None:
 
 
 def inline(figure: Figure, description: str, name: str) -> ElementTree.Element:
-    """The figure as an SVG element without namespaces; `description` is its text for those who
-    cannot see it, `name` keeps its ids apart."""
+    """Return the figure as an SVG element without namespaces; `description` is its text for those
+    who cannot see it, `name` makes its ids unique."""
     out = io.StringIO()
     with mpl.rc_context(LOOK), warnings.catch_warnings():
-        # letters that this font lacks; the browser's has them
+        # letters missing in this font; the browser's font has them
         warnings.filterwarnings("ignore", "Glyph")
         figure.savefig(out, format="svg", metadata={"Date": None})
     root = ElementTree.fromstring(_in_colours_of_the_page(out.getvalue()))
@@ -83,8 +83,8 @@ def _in_colours_of_the_page(svg: str) -> str:
 
 
 def _keep_ids_apart(root: ElementTree.Element, name: str) -> None:
-    """Ids of a page are its own: what is referred to gets the picture's name in front, other ids
-    go."""
+    """Make the ids unique within a page: referenced ids get the picture's name as a prefix, others
+    are removed."""
     refers = re.compile(r"(?:url\(|^)#([\w-]+)")
     values = [value for element in root.iter() for value in element.attrib.values()]
     used = {reference for value in values for reference in refers.findall(value)}

@@ -1,1 +1,1 @@
-"""From a bundle to a forecast on any CPU: onnxruntime and NumPy, no JAX."""
+"""Inference on any CPU, from a bundle to a forecast: onnxruntime and NumPy, no JAX."""

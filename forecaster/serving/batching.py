@@ -1,13 +1,13 @@
 """Micro-batching: rows of several requests wait in a bounded queue and are computed together
 (dynamic batching).
 
-A batch goes as soon as there is one to compute it and it is full, or nothing else computes, or its
-oldest request has waited long enough; so a lone request waits for nobody, and under load batches
-fill by themselves. Requests go in the order in which they came; one with more rows than a batch is
-computed in pieces, and stands behind the others after each of them. Each row's answer goes back to
-the request that it came with: by its place, and to nobody else.
+A batch starts when a worker is free and the batch is full, nothing else is computing, or its oldest
+request has waited long enough. A lone request therefore does not wait for others, and under load
+batches fill by themselves. Requests are computed in order of arrival; one with more rows than a
+batch is computed in pieces and goes to the end of the queue after each. The rows of an answer
+return only to the request that they belong to, by position.
 
-What is let in has been looked at (`input_checks`): arrays of the same names, types and trailing
+Submitted arrays have been checked (`input_checks`): they have the same names, types and trailing
 shapes.
 """
 
@@ -37,30 +37,30 @@ WHYS: tuple[Why, ...] = ("full", "idle", "waited", "last")
 class BatchLimits:
     """Largest batch, longest wait, most waiting rows, and concurrent computations."""
 
-    batch_rows: int = 64  # as many as a run of the graph takes (`predict.MAX_PIECE`)
+    batch_rows: int = 64  # maximum number of depots per run of the graph (`predict.MAX_PIECE`)
     wait_seconds: float = 0.005
-    queue_rows: int = 1024  # a request of more rows is let in alone
+    queue_rows: int = 1024  # a request with more rows is accepted only if the queue is empty
     workers: int = 2
 
 
 class NotComputed(Exception):
-    """A request that was turned away before it was computed; the sentence is fit to be shown."""
+    """A request that was rejected before it was computed; the message may be shown to the client."""
 
     reason: Literal["full", "late", "closing"] = "full"
 
 
 class QueueFull(NotComputed):
-    """So many rows wait already."""
+    """The queue has too many waiting rows."""
 
 
 class DeadlinePassed(NotComputed):
-    """Its deadline came before its turn."""
+    """The deadline passed before the request's turn."""
 
     reason = "late"
 
 
 class QueueClosed(NotComputed):
-    """The server is ending."""
+    """The server is shutting down."""
 
     reason = "closing"
 
@@ -69,14 +69,14 @@ class Observer(Protocol):
     """Receiver of the queue's measurements; all times are in seconds."""
 
     def batch(self, why: Why, rows: int, seconds: float) -> None:
-        """A batch was computed."""
+        """Record a computed batch."""
 
     def wait(self, seconds: float) -> None:
-        """A request, or a piece of one, waited so long before it was computed."""
+        """Record the time that a request, or a piece of one, waited before it was computed."""
 
 
 class Unobserved:
-    """Nobody is told."""
+    """Observer that ignores all measurements."""
 
     def batch(self, why: Why, rows: int, seconds: float) -> None: ...
 
@@ -85,8 +85,8 @@ class Unobserved:
 
 @dataclass(eq=False)
 class _Request:
-    """A request while it waits: how many of its rows were sent to be computed, and how many came
-    back."""
+    """A waiting request, with the number of its rows sent to be computed and the rows already
+    computed."""
 
     arrays: Arrays
     rows: int
@@ -94,35 +94,35 @@ class _Request:
     since: float
     answer: asyncio.Future[Floats]
     sent: int = 0
-    parts: dict[int, Floats] = field(default_factory=dict)  # computed rows, by the first of them
+    parts: dict[int, Floats] = field(default_factory=dict)  # computed rows, by the index of the first of them
 
     def next_rows(self, most: int) -> int:
-        """Number of rows in the next piece."""
+        """Return the number of rows in the next piece."""
         return min(self.rows - self.sent, most)
 
 
 @dataclass(frozen=True, eq=False)
 class _Piece:
-    """Consecutive rows of a request, which are computed together."""
+    """Consecutive rows of a request that are computed together."""
 
     request: _Request
     first: int
     rows: int
 
     def arrays(self) -> Arrays:
-        """The rows of each array; all of them without a copy."""
+        """Return the rows of each array, without a copy if they are all rows of the request."""
         if self.rows == self.request.rows:
             return self.request.arrays
         return {name: x[self.first : self.first + self.rows] for name, x in self.request.arrays.items()}
 
 
 class MicroBatcher:
-    """Computes what is submitted, several requests at a time. All but `compute` runs in the loop
-    that made it."""
+    """Compute submitted requests, several at a time. Everything except `compute` runs in the event
+    loop that created the batcher."""
 
     def __init__(self, compute: Compute, limits: BatchLimits, observer: Observer | None = None) -> None:
-        """`compute` gets arrays of rows and answers with an array of as many rows; it is called in
-        threads, as many at a time as the limits say."""
+        """Keep the function `compute`, which maps arrays of rows to an array of as many rows. It is
+        called in `limits.workers` threads."""
         self._compute, self._limits = compute, limits
         self._observer: Observer = observer or Unobserved()
         self._loop = asyncio.get_running_loop()
@@ -136,11 +136,10 @@ class MicroBatcher:
         self.queued_rows = 0
 
     async def submit(self, arrays: Arrays, rows: int, *, deadline: float) -> Floats:
-        """The answer to each of the rows, in their order; `deadline` is an instant of
-        `time.monotonic`.
+        """Return the answer for each row, in order; `deadline` is an instant of `time.monotonic`.
 
-        Raises QueueFull, DeadlinePassed or QueueClosed before anything is computed (of a large
-        request: before the next piece is), and what `compute` raises of these rows.
+        Raises QueueFull, DeadlinePassed or QueueClosed before anything is computed (for a large
+        request: before the next piece), and whatever `compute` raises for these rows.
         """
         now = time.monotonic()
         if self._closing:
@@ -155,18 +154,18 @@ class MicroBatcher:
         self._waiting.append(request)
         self.queued_rows += rows
         self._idle.clear()
-        # What waits may be turned away in time although everything computes.
+        # A waiting request can expire even while all workers are busy.
         late = self._loop.call_later(deadline - now, self._expire, request)
         self._dispatch()
         try:
             return await request.answer
         finally:
             late.cancel()
-            self._withdraw(request)  # where whoever asked has gone
+            self._withdraw(request)  # in case the caller was canceled
 
     async def close(self, seconds: float) -> None:
-        """Let nothing more in, and compute what waits, for so many seconds at most; what still
-        waits then is refused with QueueClosed. Idempotent."""
+        """Accept no more requests and compute the waiting ones for at most `seconds`; those that
+        still wait then fail with QueueClosed. Idempotent."""
         self._closing = True
         self._dispatch()
         try:
@@ -177,11 +176,12 @@ class MicroBatcher:
                 self._fail(request, QueueClosed("the server is shutting down; ask another one"))
         self._threads.shutdown(wait=False, cancel_futures=False)
 
-    # --- which batch goes, and when -----------------------------------------------------------------------------------
+    # --- choice and start of batches
+    # -----------------------------------------------------------------------------------
 
     def _dispatch(self) -> None:
-        """Send batches to be computed while there is one to do so and a reason; else look again
-        when there may be."""
+        """Start batches while a worker is free and there is a reason to; otherwise schedule the
+        next attempt."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -196,7 +196,8 @@ class MicroBatcher:
             self._timer = self._loop.call_later(max(due, 0), self._dispatch)
 
     def _why(self) -> Why | None:
-        """Why a batch goes now; None: nothing waits, or something is waited for."""
+        """Return the reason to start a batch now; None if nothing waits, or the batch should wait
+        longer."""
         if not self._waiting:
             return None
         if self.queued_rows >= self._limits.batch_rows:
@@ -209,7 +210,7 @@ class MicroBatcher:
         return "waited" if waited >= self._limits.wait_seconds else None
 
     def _take(self) -> list[_Piece]:
-        """The next batch; empty where all that waited is too late."""
+        """Return the next batch; empty if all waiting requests have expired."""
         space, pieces, now = self._limits.batch_rows, list[_Piece](), time.monotonic()
         while self._waiting and space:
             request = self._waiting[0]
@@ -227,15 +228,16 @@ class MicroBatcher:
             self._observer.wait(now - request.since)
             if request.sent < request.rows:
                 request.since = now
-                self._waiting.append(request)  # the others first
+                self._waiting.append(request)  # other requests go first
         return pieces
 
-    # --- what becomes of requests -------------------------------------------------------------------------------------
+    # --- results of requests
+    # -------------------------------------------------------------------------------------------
 
     def _done(
         self, pieces: tuple[_Piece, ...], why: Why, work: asyncio.Future[tuple[list[Floats | Exception], float]]
     ) -> None:
-        """Give each request its own rows, or what was raised of them."""
+        """Give each request its own rows, or the error raised for them."""
         self._computing -= 1
         answers, seconds = work.result()
         self._observer.batch(why, sum(piece.rows for piece in pieces), seconds)
@@ -253,7 +255,7 @@ class MicroBatcher:
             self._idle.set()
 
     def _expire(self, request: _Request) -> None:
-        """Turn it away where it still waits, or a piece of it does."""
+        """Reject the request if it, or a piece of it, still waits."""
         if request.sent < request.rows:
             self._fail(
                 request, DeadlinePassed("the deadline passed before its turn; ask again later, or with a longer one")
@@ -265,7 +267,7 @@ class MicroBatcher:
             request.answer.set_exception(error)
 
     def _withdraw(self, request: _Request) -> None:
-        """Compute no more of it."""
+        """Compute no more rows of the request."""
         if request.sent < request.rows:
             self._waiting.remove(request)
             self.queued_rows -= request.rows - request.sent
@@ -275,12 +277,12 @@ class MicroBatcher:
 
 
 def _timed(compute: Compute, pieces: tuple[_Piece, ...]) -> tuple[list[Floats | Exception], float]:
-    """Result or error of each piece, and the seconds that it took; never raises."""
+    """Return the result or error of each piece, and the elapsed seconds; never raises."""
     begun = time.perf_counter()
     try:
         answers: list[Floats | Exception] = [*_together(compute, pieces)]
     except Exception as error:
-        # Of whom it is, none can say: so each is computed by itself, and hurts nobody else.
+        # The failing piece is unknown: compute each alone, so that it does not fail the others.
         answers = [error] if len(pieces) == 1 else [_alone(compute, piece) for piece in pieces]
     return answers, time.perf_counter() - begun
 

@@ -1,17 +1,17 @@
-"""Model bundle (signed artifact): what inference needs, in one folder whose every file is vouched
-for.
+"""Model bundle (signed artifact): everything that inference needs, in one folder with verified
+files.
 
-    model.onnx      raw counts and covariates by name in, quantiles of counts out
+    model.onnx      maps raw counts and covariates, by name, to quantiles of counts
     weights.npz     the same parameters as NumPy arrays, for `numpy_model`
-    manifest.json   what the model is, what it wants, and the sha256 of the other two
-    manifest.sig    the seal of whoever trained it, over manifest.json (`keys`)
+    manifest.json   description of the model, its inputs, and the sha256 of the other two
+    manifest.sig    the seal of the training machine, over manifest.json (`keys`)
 
 The digest of a bundle is the sha256 of its manifest, and its folder is named after it. A bundle is
-written next to its place and then renamed into it, so that a half-written one is never seen. What is
-read is believed in this order: the files are exactly these; the seal fits the manifest, whose bytes
-nobody has parsed so far; the manifest vouches for the other files; the graph keeps to itself
-(`onnx_checks`). All of it is one look at each file, whose bytes are then used. Model and weights
-may be encrypted (`encryption`), which changes neither digest nor seal.
+written next to its target and then renamed, so that a partly written one is never visible. Reading
+verifies in this order: the folder has exactly these files; the seal matches the manifest, whose
+bytes have not been parsed yet; the manifest matches the other files; the graph has no external
+references (`onnx_checks`). Each file is read once, and the verified bytes are the ones used. Model
+and weights may be encrypted (`encryption`), which changes neither digest nor seal.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from forecaster.serving.keys import Signer, Trusted
 
 MODEL, WEIGHTS, MANIFEST, SEAL = "model.onnx", "weights.npz", "manifest.json", "manifest.sig"
 FILES = frozenset({MODEL, WEIGHTS, MANIFEST, SEAL})
-ENCRYPTABLE = (MODEL, WEIGHTS)  # what may be encrypted
+ENCRYPTABLE = (MODEL, WEIGHTS)  # files that may be encrypted
 FORMAT = 4
 MAX_BYTES = 1 << 30  # bytes of a file
 REMEDY = "`forecaster rollback` lets the model before it forecast, `forecaster restore` brings a backup back"
@@ -62,7 +62,8 @@ class Bundle:
 
     @property
     def encoding(self) -> Encoding:
-        """Raises BundleError when the manifest says it in another way than this version does."""
+        """Categorical encoding of the model. Raises BundleError if the manifest has it in a form
+        unknown to this version."""
         try:
             return Encoding.from_json(self.manifest["encoding"])
         except (ValueError, TypeError, KeyError) as error:
@@ -87,13 +88,14 @@ def write(
     signer: Signer,
     cipher: Cipher | None = None,
 ) -> Path:
-    """Write a bundle into `parent`, in a folder named after its digest; equal content, equal bytes.
+    """Write a bundle into `parent`, in a folder named after its digest; equal content gives equal
+    bytes.
 
-    With a `cipher` model and weights are encrypted, with a new nonce each time. One that is there
-    already is sealed anew where another key had signed it, is encrypted or opened where it would be
-    so now, and is written anew file by file where it is damaged: whoever reads it meanwhile has the
-    whole of one file or of the other. Raises BundleError for a graph that would be refused, and
-    where a damaged one cannot be written anew.
+    With a `cipher`, model and weights are encrypted, with a new nonce each time. An existing bundle
+    gets a new seal if another key signed it, is encrypted or decrypted if its state differs from
+    the current setting, and is rewritten file by file if it is damaged: concurrent readers see
+    either the old or the new version of each file. Raises BundleError for a graph that would be
+    rejected, and for a damaged bundle that cannot be rewritten.
     """
     onnx_checks.inspect(model)
     files = {MODEL: model, WEIGHTS: npz(weights)}
@@ -108,7 +110,7 @@ def write(
     if cipher is not None:
         files |= {name: cipher.encrypt(files[name], target.name, name) for name in ENCRYPTABLE}
     parent.mkdir(parents=True, exist_ok=True)
-    # Next to its place and then renamed: a bundle is there whole or not at all.
+    # Written next to the target and then renamed, so that the bundle appears atomically.
     beside = Path(tempfile.mkdtemp(prefix=".bundle-", dir=parent))
     try:
         for name, content in files.items():
@@ -132,17 +134,18 @@ def write(
 
 
 def load(path: Path, state: Path) -> Bundle:
-    """A verified bundle: `read` with the keys of this machine, in the environment or in a state
-    folder."""
+    """Return a verified bundle: `read` with the keys of this machine, from the environment or a
+    state folder."""
     return read(path, keys.trusted_keys(state), partial(encryption.cipher_to_read, state))
 
 
 def read(path: Path, trusted: Trusted, cipher: Cipher | Callable[[], Cipher] | None = None) -> Bundle:
-    """The bundle of a folder or of a packed file, verified with one of the `trusted` keys before it
-    is parsed.
+    """Return the bundle of a folder or of a packed file, verified with one of the `trusted` keys
+    before it is parsed.
 
-    `cipher`, or what finds it, is asked where the bundle is encrypted; what it decrypts stays in
-    memory. Raises BundleError naming the file, what was found and what was wanted.
+    `cipher`, or the function that finds it, is used only if the bundle is encrypted; decrypted
+    bytes stay in memory. Raises BundleError with the file, the content found and the content
+    wanted.
     """
     verify = partial(_verify_manifest, path, trusted=trusted)
     if path.is_file():
@@ -156,7 +159,7 @@ def read(path: Path, trusted: Trusted, cipher: Cipher | Callable[[], Cipher] | N
             f"wanted {', '.join(sorted(FILES))} and nothing else: {REMEDY}"
         )
     digest = verify(name, content)
-    # Only now is anything parsed: its bytes are those that a trusted key has signed.
+    # Parsing starts only here: a trusted key has signed these bytes.
     manifest = _parse_manifest(path, content[MANIFEST])
     content |= _decrypt_files(path, name, content, cipher)
     for file_name in (MODEL, WEIGHTS):
@@ -173,7 +176,7 @@ def read(path: Path, trusted: Trusted, cipher: Cipher | Callable[[], Cipher] | N
 
 
 def _verify_manifest(path: Path, name: str, content: Mapping[str, bytes], *, trusted: Trusted) -> str:
-    """The digest of a manifest that a trusted key has signed. Raises BundleError."""
+    """Return the digest of a manifest after verifying its seal. Raises BundleError."""
     digest = hashlib.sha256(content[MANIFEST]).hexdigest()
     if name != digest[:16]:
         raise BundleError(f"bundle {path}: {MANIFEST} has digest {digest[:16]}, wanted {name}: {REMEDY}")
@@ -202,8 +205,8 @@ def _decrypt_files(
 
 
 def _write_anew(folder: Path, beside: Path) -> None:
-    """Replace what is left of a bundle by the files next to it, one by one, and remove what is none
-    of a bundle's."""
+    """Replace the remains of a bundle with the files next to it, one by one, and remove files that
+    do not belong to a bundle."""
     try:
         for path in folder.iterdir():
             if path.is_dir() and not path.is_symlink():
@@ -220,7 +223,8 @@ def _write_anew(folder: Path, beside: Path) -> None:
 
 
 def _files_to_rewrite(folder: Path, cipher: Cipher | None) -> Iterator[str]:
-    """The files that lie open and shall not, or are locked and shall not be so."""
+    """Yield the files that are plain but should be encrypted, or encrypted differently than they
+    should be."""
     prefix = encryption.MAGIC + cipher.name if cipher is not None else None
     for name in ENCRYPTABLE:
         content = _read_plain_file(folder / name)
@@ -229,7 +233,8 @@ def _files_to_rewrite(folder: Path, cipher: Cipher | None) -> Iterator[str]:
 
 
 def _read_folder(folder: Path) -> dict[str, bytes]:
-    """Files of a folder, by name: plain files only, so that nothing leads out of it."""
+    """Return the files of a folder by name. Only plain files are read, so that nothing leads out of
+    it."""
     try:
         names = sorted(entry.name for entry in os.scandir(folder))
         if len(names) > len(FILES):
@@ -246,7 +251,7 @@ def _read_plain_file(file: Path) -> bytes:
         raise BundleError(f"bundle {file.parent}: {file.name} is a link, wanted a file of the bundle's own")
     if file.is_dir():
         raise BundleError(f"bundle {file.parent}: {file.name} is no plain file but a folder")
-    # a pipe would let us wait for ever
+    # not blocking, because a pipe would never end
     handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(handle, "rb") as source:
         status = os.fstat(handle)
@@ -269,7 +274,7 @@ def _parse_manifest(path: Path, content: bytes) -> dict[str, Any]:
 
 
 def npz(arrays: Mapping[str, np.ndarray[Any, Any]]) -> bytes:
-    """The arrays as an .npz file with a fixed date, so that equal arrays give equal bytes."""
+    """Return the arrays as an .npz file with a fixed date, so that equal arrays give equal bytes."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
         for name in sorted(arrays):

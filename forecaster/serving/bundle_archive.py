@@ -1,8 +1,8 @@
-"""Bundle archive, a bundle as one file: a tar of its folder, packed with zstd; the same folder
+"""Bundle archive, a bundle as one file: a tar of its folder, compressed with zstd; the same folder
 gives the same bytes.
 
-It is read in memory and never unpacked onto a disk, so that no member can lead anywhere. Manifest
-and signature come first, and nothing else is unpacked before the signature is verified.
+It is read in memory and never unpacked to disk, so that no member can lead elsewhere. Manifest and
+signature come first, and nothing else is unpacked before the signature is verified.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from forecaster.errors import BundleError
 SUFFIX = ".tar.zst"
 MAX_BYTES = 1 << 30  # bytes, unpacked: far above any bundle, far below what fills a machine
 MAX_HEAD = 1 << 24  # bytes, unpacked, before the signature is verified: far above any manifest
-MAX_MEMBERS = 16  # members
+MAX_MEMBERS = 16  # files in an archive
 
 
 class Readable(Protocol):
@@ -29,14 +29,14 @@ class Readable(Protocol):
 
 
 def pack(folder: Path) -> Path:
-    """Write a bundle's folder as one file next to it, whole or not at all."""
-    import pyarrow as pa  # which those who read folders do without
+    """Write a bundle's folder as one file next to it, atomically."""
+    import pyarrow as pa  # imported here, because reading a folder does not need it
 
     target = folder.with_name(folder.name + SUFFIX)
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as tar:
         for file in sorted(folder.iterdir()):
-            # without date, owner and the like
+            # without metadata such as date and owner
             member = tarfile.TarInfo(f"{folder.name}/{file.name}")
             member.size, member.mode = file.stat().st_size, 0o644
             with file.open("rb") as content:
@@ -47,7 +47,7 @@ def pack(folder: Path) -> Path:
 
 
 class _Bounded:
-    """A decompressed stream that raises BundleError beyond so many bytes."""
+    """A decompressed stream that raises BundleError after `most` bytes."""
 
     def __init__(self, stream: Readable, file: Path, most: int) -> None:
         self._stream, self._file, self.most, self._read = stream, file, most, 0
@@ -65,14 +65,14 @@ class _Bounded:
 def unpack(
     file: Path, head: tuple[str, ...], verify: Callable[[str, Mapping[str, bytes]], object]
 ) -> tuple[str, dict[str, bytes]]:
-    """The name of the folder that was packed, and the content of its files by name, in memory.
+    """Return the name of the packed folder and the content of its files by name, in memory.
 
     The members of `head` come first, within `MAX_HEAD` bytes, and `verify` is called with folder
-    and content before any other is unpacked. Raises BundleError for what is no such file, is larger
-    than any bundle, or has a member that is no plain file of one folder, and whatever `verify`
-    raises.
+    and content before any other is unpacked. Raises BundleError for a file that is no such archive,
+    is larger than any bundle, or has a member that is no plain file of one folder, and whatever
+    `verify` raises.
     """
-    import pyarrow as pa  # likewise
+    import pyarrow as pa  # as in `pack`
 
     content: dict[str, bytes] = {}
     name = ""
@@ -87,7 +87,7 @@ def unpack(
                     if member.size > bounded.most:
                         raise BundleError(f"bundle {file}: {part} has {member.size:,} bytes, wanted {bounded.most:,}")
                     member_file = tar.extractfile(member)
-                    assert member_file is not None  # as it is a plain file
+                    assert member_file is not None  # because it is a plain file
                     name, content[part] = folder, member_file.read()
                     if len(content) == len(head):
                         verify(name, content)
@@ -100,7 +100,8 @@ def unpack(
 
 
 def _fault(folder: str, part: str, name: str, content: Mapping[str, bytes], head: tuple[str, ...]) -> str | None:
-    """Fault of a member after those of `content`, which lie in the folder `name`."""
+    """Return the fault of a member that follows those of `content` in the folder `name`; None if
+    there is none."""
     if part in content or len(content) == MAX_MEMBERS:
         return f"found {part!r} twice, or more than {MAX_MEMBERS} members"
     if content and folder != name:
@@ -111,7 +112,7 @@ def _fault(folder: str, part: str, name: str, content: Mapping[str, bytes], head
 
 
 def _place(file: Path, member: tarfile.TarInfo) -> tuple[str, str]:
-    """Folder and name of a member. Raises BundleError where that leads elsewhere, or it is no plain
+    """Return folder and name of a member. Raises BundleError if it leads elsewhere or is no plain
     file."""
     folder, _, name = member.name.rpartition("/")
     is_plain = folder not in ("", ".", "..") and "/" not in folder and name not in ("", ".", "..")

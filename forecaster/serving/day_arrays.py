@@ -10,29 +10,29 @@ import numpy as np
 
 from forecaster.core.arrays import Doubles
 
-FAR = 4.0  # log counts: how far anything may lie from what it is compared with
-Lengths = Mapping[str, Any]  # of a manifest
+FAR = 4.0  # log counts; the largest distance of a value from its reference
+Lengths = Mapping[str, Any]  # lengths and limits from a manifest
 
 
 class DaySeries(NamedTuple):
     """Known values of each day of the history, (depots, days), log counts."""
 
     log: Doubles
-    plain: Doubles  # without what holidays did
+    plain: Doubles  # without the effects of holidays
     observed: Doubles
     surprise: Doubles
-    surprising: Doubles  # where that is known
-    usual: Doubles  # how far it usually is from 0
+    surprising: Doubles  # where the surprise is known
+    usual: Doubles  # its usual absolute size
     level: Doubles
 
 
 def shift(x: Doubles, days: int) -> Doubles:
-    """x as it was so many days earlier; zero before the window."""
+    """Shift x by a number of days; zero before the window."""
     return np.pad(x, [(0, 0), (days, 0)] + [(0, 0)] * (x.ndim - 2))[:, : x.shape[1]]
 
 
 def trailing(x: Doubles, length: int, every: int = 1) -> Doubles:
-    """The sum of `length` days up to each day, each `every` days before the next."""
+    """Sum of `length` days up to each day, spaced by `every` days."""
     if every == 1:
         total = np.cumsum(x, axis=1)
         return total - shift(total, length)
@@ -41,7 +41,7 @@ def trailing(x: Doubles, length: int, every: int = 1) -> Doubles:
 
 
 def near(x: Doubles) -> Doubles:
-    """Clipped to `FAR` log counts to either side."""
+    """Clip x to `FAR` log counts on either side."""
     return np.clip(x, -FAR, FAR)
 
 

@@ -1,17 +1,17 @@
 """Encryption at rest of a bundle's model: AES-256-GCM over `model.onnx` and `weights.npz`.
 
-A bundle is signed first and then encrypted: what the signature and the digest speak of is the model
-itself, so that a bundle keeps its name and its seal whether or not, and with which key, it is
-encrypted. `manifest.json` stays open; it says whose the bundle is, and nothing can be made of it.
-Nothing that was decrypted is written.
+A bundle is signed first and then encrypted: signature and digest cover the plain model, so that a
+bundle keeps its name and its seal whether or not it is encrypted, and with any key. `manifest.json`
+stays plain; it identifies the bundle, and no forecast can be made from it. Decrypted content is
+never written.
 
-The key is that of FORECASTER_ENCRYPTION_KEY, 32 bytes as base64 or the path of a file that holds
-them so, else `keys/encryption.key` in the state folder, which is made on first use and belongs to
-its owner alone.
+The key is that of FORECASTER_ENCRYPTION_KEY, 32 bytes as base64 or the path of a file with them,
+else `keys/encryption.key` in the state folder, which is created on first use and readable only by
+its owner.
 
-An encrypted file is MAGIC, 8 bytes that name the key, a nonce of 12 bytes, and what AES-GCM makes
-of the content. Bundle and file name are authenticated with it: a file of another bundle or name is
-refused like a changed one.
+An encrypted file is MAGIC, 8 bytes that name the key, a nonce of 12 bytes, and the AES-GCM
+ciphertext of the content. Bundle and file name are authenticated with it: a file from another
+bundle or with another name is rejected like a changed one.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ class Cipher:
 
     @property
     def name(self) -> bytes:
-        """Tells one key from another and nothing about it."""
+        """Name of the key: distinguishes keys without revealing anything about them."""
         return hashlib.sha256(b"forecaster encryption key\0" + self.key).digest()[:KEY_NAME_BYTES]
 
     def encrypt(self, content: bytes, bundle: str, file: str) -> bytes:
-        """The file as it is stored, with a new nonce each time; bundle and file name are
+        """Return the file as it is stored, with a new nonce each time; bundle and file name are
         authenticated."""
         nonce = secrets.token_bytes(NONCE_BYTES)
         return MAGIC + self.name + nonce + AESGCM(self.key).encrypt(nonce, content, _associated_data(bundle, file))
 
     def decrypt(self, content: bytes, bundle: str, file: str) -> bytes:
-        """Raises BundleError, without the name of any file, for another key's work and for a
-        changed byte."""
+        """Return the plain content. Raises BundleError, without any file name, for another key's
+        file and for a changed byte."""
         name, nonce, rest = (content[len(MAGIC) :][part] for part in _PARTS)
         if name != self.name:
             raise BundleError(f"encrypted with the key {name.hex()}, found the key {self.name.hex()}")
@@ -80,7 +80,7 @@ def is_encrypted(content: bytes) -> bool:
 
 
 def cipher_to_write(state: Path) -> Cipher:
-    """The key that encrypts bundles, made where there is none. Raises BundleError as
+    """Return the key that encrypts bundles, and create it if there is none. Raises BundleError as
     `cipher_to_read` does."""
     if not os.environ.get(VARIABLE):
         file = StatePaths(state).keys / FILE
@@ -91,8 +91,8 @@ def cipher_to_write(state: Path) -> Cipher:
 
 
 def cipher_to_read(state: Path) -> Cipher:
-    """The key of this machine. Raises BundleError where there is none, others may read it, or it is
-    no key."""
+    """Return the key of this machine. Raises BundleError if there is none, others may read it, or
+    it is not a key."""
     declared = os.environ.get(VARIABLE)
     if declared and (key := _parse_key(declared.encode())) is not None:
         return Cipher(key)
@@ -100,7 +100,7 @@ def cipher_to_read(state: Path) -> Cipher:
     try:
         mode, content = stat.S_IMODE(file.stat().st_mode), file.read_bytes()
     except (OSError, ValueError) as error:
-        if declared:  # which may be half a key: so it is not repeated
+        if declared:  # may be part of a key, so it is not repeated
             raise BundleError(
                 f"{VARIABLE}: found neither a key nor the path of one, {EXPECTED_KEY}, or a path"
             ) from error

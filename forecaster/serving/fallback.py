@@ -1,9 +1,9 @@
-"""Seasonal-naive fallback forecast: what every model has to beat, and what goes out when no model
-may.
+"""Seasonal-naive fallback forecast: the baseline of every model, and the published forecast if no
+model is admitted.
 
-The median is the last known count of the same weekday; the quantiles around it are those of the
-depot's own changes in log counts over a week, for days of the second week ahead over two, and so
-on, but none beyond twice the largest count of the depot's history (`naive_quantiles`). Source:
+The median is the last known count of the same weekday. The quantiles around it are those of the
+depot's own changes in log counts over a week (over two weeks for days of the second week ahead, and
+so on), but at most twice the largest count of the depot's history (`naive_quantiles`). Source:
 Hyndman & Athanasopoulos, Forecasting: Principles and Practice (3rd ed.), section 5.2.
 """
 
@@ -20,23 +20,23 @@ from forecaster.core.naive_quantiles import mean_count, never_narrower, within_h
 from forecaster.core.panel import Panel
 
 SEASON = 7
-WEEKS = 8  # weeks that the last known same weekday may lie back
-RECENT_DAYS = 91  # days whose weekly changes make the quantiles of the first week ahead
+WEEKS = 8  # largest age of the last known same weekday
+RECENT_DAYS = 91  # days whose weekly changes give the quantiles of the first week ahead
 MIN_CHANGES = 21  # weekly changes; with fewer the changes of all depots are used
 
 
 def seasonal_naive(panel: Panel, levels: tuple[float, ...]) -> Forecast:
-    """A forecast for every depot; what a cold depot lacks comes from its city's profile, as a model
-    sees it.
+    """Forecast every depot; missing values of a cold depot come from its city's profile, as for a
+    model.
 
-    One without any same weekday gets its own mean, or all depots' median. Closed days are zero.
+    A depot without any same weekday gets its own mean, or all depots' median. Closed days are zero.
     """
     point = _same_weekday(panel)
     point = np.where(np.isnan(point), mean_count(panel)[:, None], point)
     weeks_ahead = np.arange(panel.horizon) // SEASON
     counts = np.where(panel.open[:, : panel.history], panel.demand, np.nan)
     log_counts = np.log1p(counts[:, -RECENT_DAYS - panel.horizon :].astype(float))
-    # As many changes over several weeks as over one.
+    # the same number of changes over several weeks as over one
     weeks = [
         _spread(log_counts[:, -(RECENT_DAYS + days - SEASON) :], levels, days)
         for days in range(SEASON, SEASON + panel.horizon, SEASON)
@@ -49,8 +49,8 @@ def seasonal_naive(panel: Panel, levels: tuple[float, ...]) -> Forecast:
 
 
 def naive_where(predicted: Forecast, panel: Panel, rows: Bools) -> Forecast:
-    """A model's forecast, but the seasonal naive for the depots `rows`, which it cannot know: it
-    was not trained on them, and they have no attributes to go by."""
+    """Replace a model's forecast with the seasonal naive for the depots `rows`, which it cannot
+    know: it was not trained on them, and they have no attributes that it could use."""
     if not rows.any():
         return predicted
     naive = seasonal_naive(panel, predicted.levels).quantiles
@@ -58,8 +58,7 @@ def naive_where(predicted: Forecast, panel: Panel, rows: Bools) -> Forecast:
 
 
 def _same_weekday(panel: Panel) -> Doubles:
-    """The last known count of each target day's weekday, (depots, horizon); NaN where none is
-    known."""
+    """Last known count of each target day's weekday, (depots, horizon); NaN if none is known."""
     days = SEASON * WEEKS
     demand, open_ = panel.past(days)
     counts = np.where(open_[:, :days], demand, np.nan)
@@ -71,8 +70,8 @@ def _same_weekday(panel: Panel) -> Doubles:
 
 
 def _spread(log: Doubles, levels: tuple[float, ...], days: int) -> Doubles:
-    """Quantiles (depots, levels) of each depot's log changes over so many days, whole weeks, about
-    their median."""
+    """Quantiles (depots, levels) of each depot's log changes over `days`, whole weeks, about their
+    median."""
     change = log[:, days:] - log[:, :-days]
     change_counts = np.isfinite(change).sum(axis=1)
     pooled = change[np.isfinite(change)]
@@ -83,8 +82,8 @@ def _spread(log: Doubles, levels: tuple[float, ...], days: int) -> Doubles:
 
 
 def _quantiles(values: Doubles, finite_counts: NDArray[np.intp], levels: tuple[float, ...]) -> Doubles:
-    """Quantiles (rows, levels) of the `finite_counts` finite values of each row, between neighbours
-    in proportion."""
+    """Quantiles (rows, levels) of the `finite_counts` finite values of each row, with linear
+    interpolation between neighbors."""
     ordered = np.sort(values, axis=1)  # NaN last
     if not ordered.shape[1]:
         return np.full((len(values), len(levels)), np.nan)

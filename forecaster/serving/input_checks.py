@@ -1,8 +1,8 @@
-"""Input validation before inference: hold what a graph is to read against what its bundle wants.
+"""Input validation before inference: check a graph's inputs against its bundle's manifest.
 
-A runtime takes a code of -1 for the last row of a table and answers a covariate of NaN with NaN,
-without a word. So all arrays are looked at before it runs, and the first thing that is wrong is
-told with its depot and day.
+A runtime silently reads a code of -1 as the last row of a table and returns NaN for a NaN
+covariate. All arrays are therefore checked before it runs, and the first error is reported with its
+depot and day.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from forecaster.serving.bundle import Bundle
 
 @dataclass(frozen=True)
 class InputSpec:
-    """The inputs of a bundle's graph, in the words of its manifest."""
+    """Inputs of a bundle's graph, as declared in its manifest."""
 
     lookback: int
     horizon: int
     covariates: tuple[str, ...]
     calendar: tuple[str, ...]
-    statics: tuple[tuple[str, int], ...]  # attribute, and the largest code it has
+    statics: tuple[tuple[str, int], ...]  # attribute, and its largest code
 
     @classmethod
     def of(cls, bundle: Bundle) -> InputSpec:
-        """Raises BundleError when the manifest cannot be understood."""
+        """Read the inputs from a bundle's manifest. Raises BundleError if it cannot be understood."""
         encoding, manifest = bundle.encoding, bundle.manifest
         labels = tuple((name, len(words)) for name, words in encoding.statics.items())
         try:
@@ -40,7 +40,7 @@ class InputSpec:
             raise BundleError(f"bundle {bundle.name}: the manifest does not declare its inputs: {error}") from error
 
     def shapes(self, depots: int) -> dict[str, tuple[int, ...]]:
-        """The shape of each input array for so many depots."""
+        """Return the shape of each input array for a number of depots."""
         days = self.lookback + self.horizon
         return {
             "demand": (depots, self.lookback),
@@ -53,12 +53,11 @@ class InputSpec:
 
 @dataclass(frozen=True)
 class _Places:
-    """Names of the arrays' rows and days in messages: depots and dates where they are known, else
-    numbers."""
+    """Names of the arrays' rows and days in messages: depots and dates if known, else numbers."""
 
     depot_ids: Sequence[str] | None
     cutoff: date | None
-    first: date | None  # the day of the first column
+    first: date | None  # day of the first column
 
     def row(self, number: int) -> str:
         return f"row {number}" if self.depot_ids is None else f"depot {self.depot_ids[number]!r}"
@@ -68,18 +67,17 @@ class _Places:
 
 
 def check(inputs: Mapping[str, NDArray[Any]], spec: InputSpec, depot_ids: Sequence[str], cutoff: date) -> None:
-    """Raises InputError for the first array that is missing, of another shape or kind, or holds
-    what cannot be.
+    """Check the inputs. Raises InputError for the first array that is missing, has another shape or
+    type, or contains an invalid value.
 
-    `inputs` are those of `Panel.window`: demand may be NaN, and everything else is known.
+    `inputs` are those of `Panel.window`: only demand may be NaN.
     """
     first = cutoff - timedelta(days=spec.lookback - 1)
     _check(inputs, spec, len(depot_ids), _Places(depot_ids, cutoff, first))
 
 
 def check_rows(inputs: Mapping[str, NDArray[Any]], spec: InputSpec, rows: int) -> None:
-    """The same of rows of which nobody says whose they are, nor as of when: messages count both.
-    Raises InputError."""
+    """Check rows without depots and dates; messages count both instead. Raises InputError."""
     _check(inputs, spec, rows, _Places(None, None, None))
 
 
@@ -123,7 +121,7 @@ def _check_values(inputs: Mapping[str, NDArray[Any]], spec: InputSpec, places: _
 
 
 def _check_codes(statics: NDArray[Any], spec: InputSpec, places: _Places) -> None:
-    """A runtime would take a code out of range for another row of the embedding's table."""
+    """Check codes: a runtime would read another row of the embedding table for a code out of range."""
     for column, (name, most) in enumerate(spec.statics):
         codes = statics[:, column]
         if ((codes < 0) | (codes > most)).any():
@@ -136,7 +134,7 @@ def _check_codes(statics: NDArray[Any], spec: InputSpec, places: _Places) -> Non
 
 
 def _first_missing_day(name: str, array: NDArray[Any], spec: InputSpec, first: date) -> str:
-    """First day that an array of too few days does not have."""
+    """Return the end of a message with the first day that a too short array lacks."""
     days = spec.lookback + (0 if name == "demand" else spec.horizon)
     if name == "statics" or array.ndim < 2 or not 0 < array.shape[1] < days:
         return ""

@@ -1,12 +1,12 @@
-"""Digital signatures of bundles (Ed25519, RFC 8032): the key that signs them, and the public keys
-that are trusted.
+"""Digital signatures of bundles (Ed25519, RFC 8032): the signing key, and the trusted public keys.
 
-Who trains signs with the key of FORECASTER_SIGNING_KEY, or with `keys/signing.pem` in the state
-folder, which is made on first use and belongs to its owner alone. Who forecasts needs public keys
-only: those of FORECASTER_TRUSTED_KEYS, else `keys/*.pub.pem` in the state folder. A variable holds
-PEM text or a path; trusted keys may be several of either. Lines before a public key may end it:
-`Expires: 2027-06-30`, its last day, and `Revoked: 2026-11-29 why`; `#` begins a comment. A seal is
-96 bytes, the signer's public key and then its signature, so that a foreign signer can be named.
+A training machine signs with the key of FORECASTER_SIGNING_KEY, or with `keys/signing.pem` in the
+state folder, which is created on first use and readable only by its owner. A forecasting machine
+needs only public keys: those of FORECASTER_TRUSTED_KEYS, else `keys/*.pub.pem` in the state folder.
+A variable holds PEM text or a path; trusted keys may be several of either. Lines before a public
+key may end its validity: `Expires: 2027-06-30`, its last day, and `Revoked: 2026-11-29 why`; `#`
+begins a comment. A seal is 96 bytes, the signer's public key followed by its signature, so that an
+untrusted signer can be named.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ PRIVATE, PUBLIC = "signing.pem", ".pub.pem"
 KEY_BYTES, SEAL_BYTES = 32, 96  # bytes of a public key, and of a seal
 
 _PEM = re.compile(r"-----BEGIN ([A-Z ]+)-----.*?-----END \1-----", re.DOTALL)
-_END = re.compile(r"(Expires|Revoked):\s*(\d{4}-\d\d-\d\d)\b\s*(.*)")  # of a key, on a line before it
+_END = re.compile(r"(Expires|Revoked):\s*(\d{4}-\d\d-\d\d)\b\s*(.*)")  # end of a key, on a line before it
 
 
 @dataclass(frozen=True)
 class TrustedKey:
-    """A public key, the last day on which it vouches, and why it does not any more."""
+    """A public key with its last valid day and its revocation."""
 
     public: Ed25519PublicKey
     where: str  # file or variable
@@ -48,20 +48,21 @@ class TrustedKey:
 
     @property
     def place(self) -> str:
-        """File or variable, with the line that lets the key end."""
+        """File or variable, with the line that ends the key."""
         return f"{self.where}, line {self.line}" if self.line else self.where
 
     @property
     def end(self) -> datetime | None:
-        """The instant from which it vouches for nothing new; None where it does not expire."""
+        """Instant from which the key verifies nothing new; None if it does not expire."""
         return None if self.expires is None else datetime.combine(self.expires, time(), UTC) + timedelta(days=1)
 
     def public_bytes_raw(self) -> bytes:
-        """Its 32 bytes."""
+        """Return the 32 bytes of the key."""
         return self.public.public_bytes_raw()
 
     def refusal(self, at: datetime) -> str | None:
-        """Why it vouches for nothing signed at an instant; None where it does. A revoked key vouches for nothing."""
+        """Return the reason why the key does not verify a signature made at an instant; None if it
+        does. A revoked key verifies nothing."""
         if self.revoked is not None:
             return f"revoked in {self.place}: {self.revoked}; wanted what another key has signed"
         if self.end is not None and at >= self.end:
@@ -75,25 +76,25 @@ Trusted = Sequence[Ed25519PublicKey | TrustedKey]
 
 @dataclass(frozen=True)
 class Signer:
-    """The key of who trains."""
+    """The key of a training machine."""
 
     key: Ed25519PrivateKey
 
     @property
     def public(self) -> Ed25519PublicKey:
-        """The public half, which verifies."""
+        """Public key, for verification."""
         return self.key.public_key()
 
     def seal(self, content: bytes) -> bytes:
-        """The 96 bytes of public key and signature that vouch for the content."""
+        """Return the 96 bytes of public key and signature of the content."""
         return self.public.public_bytes_raw() + self.key.sign(content)
 
 
 def signer(state: Path) -> Signer:
-    """The signing key of this machine, made on first use.
+    """Return the signing key of this machine, created on first use.
 
-    Raises BundleError for one that is no Ed25519 key, that others may read, or that is revoked or expired by a public
-    key of this machine.
+    Raises BundleError if it is not an Ed25519 key, is readable by others, or is revoked or expired
+    according to a public key of this machine.
     """
     own = _own_signer(state)
     for key in _declared_keys(state):
@@ -103,7 +104,8 @@ def signer(state: Path) -> Signer:
 
 
 def sealing(state: Path) -> Callable[[bytes], bytes] | None:
-    """What seals contents on this machine; None where there is no key yet, or none that may sign."""
+    """Return the function that seals contents on this machine; None if there is no key yet, or none
+    that may sign."""
     if not os.environ.get(SIGNING) and not (StatePaths(state).keys / PRIVATE).exists():
         return None
     try:
@@ -113,8 +115,8 @@ def sealing(state: Path) -> Callable[[bytes], bytes] | None:
 
 
 def seal_check(state: Path) -> Callable[[bytes, bytes, datetime], str | None]:
-    """What tells why a seal does not vouch for a content at an instant; None where it does. Raises BundleError as
-    `trusted_keys` does."""
+    """Return a check of a content, its seal and an instant that returns the reason why the seal is
+    invalid; None if it is valid. Raises BundleError as `trusted_keys` does."""
     trusted = trusted_keys(state)
 
     def check(content: bytes, seal: bytes, at: datetime) -> str | None:
@@ -139,10 +141,11 @@ def _own_signer(state: Path) -> Signer:
 
 
 def trusted_keys(state: Path) -> tuple[TrustedKey, ...]:
-    """The public keys whose bundles are believed on this machine, until they end. Of a key that is declared twice, the
-    earlier end counts.
+    """Return the public keys trusted on this machine, with their ends. If a key is declared twice,
+    the earlier end counts.
 
-    Raises BundleError when there is none, one of them is no Ed25519 public key, or its end cannot be read.
+    Raises BundleError if there is none, one is not an Ed25519 public key, or its end cannot be
+    read.
     """
     if keys := _known_keys(state):
         return keys
@@ -153,8 +156,8 @@ def trusted_keys(state: Path) -> tuple[TrustedKey, ...]:
 
 
 def last_to_expire(state: Path) -> TrustedKey | None:
-    """The public key that is valid for longest, which may have ended; None where there is none. Raises BundleError as
-    `trusted_keys` does for keys that cannot be read."""
+    """Return the public key with the latest end, which may have passed; None if there is none.
+    Raises BundleError as `trusted_keys` does for unreadable keys."""
     return max(_known_keys(state), key=_validity, default=None)
 
 
@@ -170,7 +173,7 @@ def _known_keys(state: Path) -> tuple[TrustedKey, ...]:
 
 
 def _validity(key: TrustedKey) -> tuple[bool, date]:
-    """Order of keys by when they end, revoked ones first."""
+    """Sort key of keys by their end, revoked ones first."""
     return key.revoked is None, key.expires or date.max
 
 
@@ -185,8 +188,8 @@ def _declared_keys(state: Path) -> list[TrustedKey]:
 
 
 def verify(content: bytes, seal: bytes, keys: Trusted, at: datetime | None = None) -> None:
-    """Raises BundleError, without the name of any file that was signed, unless one of `keys` made the seal for just
-    this content, and was valid at an instant (now by default)."""
+    """Verify that one of `keys` sealed exactly this content and was valid at an instant (now by
+    default). Raises BundleError, without the name of the signed file."""
     if len(seal) != SEAL_BYTES:
         raise BundleError(f"found {len(seal)} bytes, wanted a seal of {SEAL_BYTES}")
     keys_by_bytes = {public.public_bytes_raw(): public for public in keys}
@@ -205,13 +208,13 @@ def verify(content: bytes, seal: bytes, keys: Trusted, at: datetime | None = Non
 
 
 def fingerprint(public: bytes) -> str:
-    """Name of a public key in messages: the first 16 hexadecimal digits of its sha256."""
+    """Return the name of a public key in messages: the first 16 hexadecimal digits of its sha256."""
     return hashlib.sha256(public).hexdigest()[:16]
 
 
 def _create(file: Path) -> None:
-    """A new key and its public half; where two processes make one at once, the first one's
-    stays."""
+    """Create a key and its public half; if two processes create one at the same time, the first is
+    kept."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     key = Ed25519PrivateKey.generate()
     write_owner_only(
@@ -228,7 +231,7 @@ def _create(file: Path) -> None:
 
 
 def write_owner_only(file: Path, content: bytes) -> None:
-    """Write a file that only its owner may read, whole or not at all; one that is there stays."""
+    """Write a file that only its owner may read, atomically; an existing file is kept."""
     handle, name = tempfile.mkstemp(prefix=".key-", dir=file.parent)  # with mode 0600
     beside = Path(name)
     try:
@@ -272,7 +275,7 @@ def _read_public(file: Path) -> list[TrustedKey]:
 
 
 def _parse_public(text: str, where: str) -> list[TrustedKey]:
-    """The keys of a text, each with the lines before it."""
+    """Return the keys of a text, each with the ends from the lines before it."""
     keys, begin = [], 0
     for block in _PEM.finditer(text):
         try:

@@ -15,22 +15,22 @@ from forecaster.serving.numpy_special_days import SpecialDayArrays
 
 
 class ModelInputs(NamedTuple):
-    """Features computed from raw inputs, before anything that is learned."""
+    """Features computed from raw inputs, before any learned layer."""
 
     encoder: Doubles  # (depots, scan, …)
     decoder: Doubles  # (depots, horizon, …)
     anchor: Doubles  # (depots, horizon), log counts
-    missed: Doubles  # (depots,): what was missed of the last week
-    # each (depots,): how the last week's level moved, and the share to be followed
+    missed: Doubles  # (depots,), mean absolute error of the expected surprises in the last week
+    # each (depots,): move of the level in the last week, and the share of it to follow
     moves: tuple[Doubles, Doubles]
     level: Doubles  # (depots,), log counts
-    # (depots,): share of the trees' weight, 1 where enough of the last days are known
+    # (depots,): share of the trees' weight, 1 if enough of the last days are known
     trusted: Doubles
-    trees: Doubles  # (depots, horizon, …), what trees read; nothing without trees
+    trees: Doubles  # (depots, horizon, …), inputs of the trees; empty without trees
 
 
 class RawInputs(NamedTuple):
-    """Inputs of a forecast in double precision; days are the history, and but for demand the
+    """Inputs of a forecast in double precision; days are the history and, except for demand, the
     horizon."""
 
     demand: Doubles
@@ -41,45 +41,44 @@ class RawInputs(NamedTuple):
 
 
 class LevelArrays(NamedTuple):
-    """Mean log counts up to each day, and the numbers of known days of which they are, (depots,
-    days)."""
+    """Mean log counts up to each day, and the number of known days in each mean, (depots, days)."""
 
     level: Doubles  # of four weeks, else of a year, else of all depots
     days: Doubles
     year: Doubles
     year_days: Doubles
-    week: Doubles  # else the level
+    week: Doubles  # of the last week, else the level
 
 
 class HorizonArrays(NamedTuple):
-    """Series from which the vector of a day is taken, (depots, days and horizon, …)."""
+    """Series from which a day's vector is taken, (depots, days and horizon, …)."""
 
     plain: Doubles
     observed: Doubles
-    habits: Doubles  # plain, each day against its own level
+    habits: Doubles  # plain, each day relative to its own level
     special: Doubles  # covariates and holidays
     last_year: tuple[Doubles, Doubles, Doubles]
     last_year_holidays: Doubles
     open: Doubles
     calendar: Doubles
-    holidays: Doubles  # of it
+    holidays: Doubles  # last features of the calendar
     covariates: Doubles
 
 
 class HorizonInputs(NamedTuple):
-    """Vectors of the days that are forecast, (depots, horizon, …), and from where the network
-    starts there."""
+    """Vectors of the forecast days, (depots, horizon, …), and the starting point of the network on
+    each."""
 
     vectors: Doubles
     anchor: Doubles
-    special: Doubles  # what a special day adds
+    special: Doubles  # effect of a special day
 
 
 def make(
     inputs: Mapping[str, Any], constants: Mapping[str, Doubles], of: Lengths, *, scan: int, trees: bool
 ) -> ModelInputs:
-    """Inputs of encoder, decoder and trees, and what the forecast starts from; `of` are the
-    manifest's lengths."""
+    """Compute the inputs of encoder, decoder and trees, and the starting point of the forecast;
+    `of` has the manifest's lengths."""
     demand, open_, covariates, calendar = (inputs[name].astype(float) for name in RawInputs._fields[:-1])
     window = RawInputs(demand, open_, covariates, calendar, inputs["statics"])
     days = demand.shape[1]
@@ -115,15 +114,14 @@ def make(
 
 
 def log_counts(demand: Doubles, open_: Doubles) -> tuple[Doubles, Doubles]:
-    """Log counts, 0 where a day is not known or the depot was closed, and the mask of the
-    others."""
+    """Return log counts, 0 on days that are unknown or closed, and the mask of the other days."""
     usable = np.isfinite(demand) & (open_[:, : demand.shape[1]] > 0)
     return np.log1p(np.where(usable, demand, 0.0)), usable.astype(float)
 
 
 def levels(log: Doubles, plain: Doubles, observed: Doubles, mean: Doubles, of: Lengths) -> LevelArrays:
-    """Local levels, against which the rest is measured so that large and small depots share one
-    network."""
+    """Local levels, relative to which other values are measured, so that large and small depots
+    share one network."""
     days, year_days, week_days = (trailing(observed, length) for length in (of["level"], of["year"], 7))
     year = trailing(plain, of["year"]) / np.maximum(year_days, 1)
     recent = trailing(plain, of["level"]) / np.maximum(days, 1)
@@ -133,9 +131,9 @@ def levels(log: Doubles, plain: Doubles, observed: Doubles, mean: Doubles, of: L
 
 
 def level_moves(plain: Doubles, observed: Doubles, of: Lengths) -> tuple[Doubles, Doubles]:
-    """Distance of the last week from the anchor of the next one, and which share of it is
-    followed, each (depots,): as far as its days lie on one side, and farther than weeks do;
-    nothing by bundles of before."""
+    """Distance of the last week from the anchor of the next one, and the share of it to follow,
+    each (depots,). The share grows as the days lie on one side and the distance exceeds that of
+    usual weeks. Both are 0 for bundles of earlier versions."""
     weeks, year = of["weeks"], of["year"]
     if "most_moved" not in of:
         return np.zeros(len(plain)), np.zeros(len(plain))
@@ -161,7 +159,7 @@ def encoder_days(
     constants: Mapping[str, Doubles],
     of: Lengths,
 ) -> dict[str, Doubles]:
-    """Values of each day of the history that the encoder reads, by name."""
+    """Values that the encoder reads for each day of the history, by name."""
     log, observed = series.log, series.observed
     return {
         "relative": near(log - level.level) * observed,
@@ -178,7 +176,7 @@ def encoder_days(
 
 
 def encoder_vectors(window: RawInputs, read: Mapping[str, Doubles], scan: int) -> Doubles:
-    """A vector of each of the last `scan` days, (depots, scan, …)."""
+    """Vector of each of the last `scan` days, (depots, scan, …)."""
     days = window.demand.shape[1]
     values = np.stack([*read.values(), window.open[:, :days]], axis=-1)
     return np.concatenate([values, window.covariates[:, :days]], axis=-1)[:, -scan:]
@@ -187,7 +185,7 @@ def encoder_vectors(window: RawInputs, read: Mapping[str, Doubles], scan: int) -
 def decoder_series(
     window: RawInputs, series: DaySeries, calendar: Doubles, yearly: float, of: Lengths
 ) -> HorizonArrays:
-    """Series from which the decoder's vectors are taken, to the end of the horizon."""
+    """Series from which the decoder's vectors are taken, up to the end of the horizon."""
     horizon = window.open.shape[1] - series.log.shape[1]
     habits = near(series.plain - series.level) * series.observed
     log, plain, observed, level, habits = (
@@ -211,8 +209,8 @@ def decoder_series(
 def last_year(
     log: Doubles, observed: Doubles, level: Doubles, yearly: float, year: int
 ) -> tuple[Doubles, Doubles, Doubles]:
-    """The same day a year of whole weeks ago against the level of then, its mask, and its whole
-    week."""
+    """The same day a year of whole weeks ago relative to its level then, its mask, and the mean of
+    its week."""
     mask, level_then = yearly * shift(observed, year), shift(level, year + 7)
     days_then = shift(trailing(observed, 7), year - 3)
     week = near(shift(trailing(log, 7), year - 3) / np.maximum(days_then, 1) - level_then)
@@ -222,13 +220,13 @@ def last_year(
 def of_week_ahead(
     series: HorizonArrays, special_days: SpecialDayArrays, skipped: int, days: int, of: Lengths
 ) -> Doubles:
-    """Vectors of the days ahead from the one after `skipped` on, a week at most: of the weeks
-    before them what is known on the last day of history."""
+    """Vectors of at most a week of days ahead, starting after `skipped` days; values of the weeks
+    before them are those known on the last day of history."""
     weeks, season, week = of["weeks"], of["season_weeks"], slice(days + skipped, days + skipped + 7)
     special_day = special_days.ahead(skipped)
 
     def summed(x: Doubles, count: int) -> Doubles:
-        """The sum over the same weekdays of the last so many weeks that are known."""
+        """Sum over the same weekdays of the last `count` known weeks."""
         return shift(trailing(x, count, 7), 7 + skipped)[:, week]
 
     weight, habit_weight = summed(series.observed, weeks), summed(series.observed, season)
@@ -246,13 +244,13 @@ def of_week_ahead(
 def at_origin(
     day: Doubles, level: Doubles, surprise_week: Doubles, holiday_carry: Doubles, covariates: int, of: Lengths
 ) -> HorizonInputs:
-    """Vectors `day` of `of_week_ahead`, measured against the level on the last day of history."""
+    """Vectors `day` from `of_week_ahead`, relative to the level on the last day of history."""
     weeks, now = of["weeks"], level[:, -1:]
     lag, mask = day[..., :weeks], day[..., weeks : 2 * weeks]
     seasonal, weight, rest = day[..., 2 * weeks], day[..., 2 * weeks + 1], day[..., 2 * weeks + 2 :]
     anchor = np.where(weight > 0, seasonal, now)
     special = day[..., 2 * weeks + 8]
-    # Of the day after the last one nothing is known.
+    # The day after the last one is unknown.
     special_tomorrow, tomorrow = (
         np.pad(x[:, 1:], [(0, 0), (0, 1), (0, 0)]) for x in (special[..., None], day[..., day.shape[-1] - covariates :])
     )
@@ -272,7 +270,7 @@ def tree_vectors(
     yearly: Doubles,
     of: Lengths,
 ) -> Doubles:
-    """Vectors that boosted trees read, (depots, horizon, …)."""
+    """Vectors that the boosted trees read, (depots, horizon, …)."""
     known_ahead = np.concatenate([window.open[..., None], holidays, window.covariates], axis=-1)
     further = numpy_trees.further_inputs(series, size, known_ahead, decoder.anchor, float(yearly), of)
     statics = np.broadcast_to(window.statics[:, None], (*decoder.anchor.shape, window.statics.shape[1]))

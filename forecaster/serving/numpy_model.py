@@ -1,10 +1,9 @@
 """Reference implementation of the forward pass in plain NumPy, from `weights.npz` and the manifest.
 
-What the graph computes, written to be read, and computed independently of JAX. It takes the same
-raw inputs as `model.onnx` and gives the same quantiles. All of it is in double precision, so that
-what differs from it is the rounding of the others. Arrays are (depots, days, …); days are the
-`lookback` days up to the cutoff and then the horizon; what is forecast lies on the last `horizon`
-of them.
+Written for readability and computed independently of JAX. It takes the same raw inputs as
+`model.onnx` and gives the same quantiles, in double precision, so that differences are rounding
+errors of the other implementations. Arrays are (depots, days, …); days are the `lookback` days up
+to the cutoff and then the horizon; forecasts are for the last `horizon` of them.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class ReferenceModel:
         open_ = inputs["open"][:, -self.sizes["horizon"] :]
         center = followed(drawn, read.anchor, open_, *read.moves)[..., None]
         log = center + self.surprised(mean - middle, read.missed) * self.weights["calibration"]
-        # Calibration may reverse close neighbours, of which the one nearer the median holds.
+        # Calibration may reverse close neighbors; the one nearer the median is kept.
         log[..., median:] = np.maximum.accumulate(log[..., median:], axis=-1)
         log[..., median::-1] = np.minimum.accumulate(log[..., median::-1], axis=-1)
         log = np.minimum(log, self.bound(inputs)[..., None])
@@ -55,8 +54,8 @@ class ReferenceModel:
         return quantiles
 
     def trees(self, read: ModelInputs) -> tuple[Doubles, Doubles]:
-        """The weight of boosted trees (depots, 1) and the log counts that they say (depots,
-        horizon); 0 without any."""
+        """Weight of the boosted trees (depots, 1) and their log counts (depots, horizon); 0 without
+        trees."""
         if "trees.leaf" not in self.weights:
             return np.zeros((len(read.level), 1)), np.zeros_like(read.anchor)
         feature, threshold, leaf = (self.weights[f"trees.{name}"] for name in ("feature", "threshold", "leaf"))
@@ -64,8 +63,8 @@ class ReferenceModel:
         return self.weights["blend.trees"] * read.trusted[:, None], np.maximum(said, 0)
 
     def surprised(self, distance: Doubles, missed: Doubles) -> Doubles:
-        """Distances to the median, grown where they are short for the last week's misses; not by
-        bundles of before."""
+        """Distances to the median, widened if they are small for the errors of the last week;
+        unchanged for bundles of earlier versions."""
         of = self.lengths
         if "follows" not in of:
             return distance
@@ -76,8 +75,8 @@ class ReferenceModel:
         return grown
 
     def bound(self, inputs: Mapping[str, Any]) -> Doubles:
-        """The largest log count that a day's quantiles may say, (depots, horizon), by the largest
-        one that a depot knows; not of depots that know few days, nor of bundles of before."""
+        """Largest log count of a day's quantiles, (depots, horizon), from the largest known one of
+        the depot; no limit for depots with few known days, or for bundles of earlier versions."""
         of, horizon = self.lengths, self.sizes["horizon"]
         depots, days = inputs["demand"].shape
         if "times_most" not in of:
@@ -94,7 +93,7 @@ class ReferenceModel:
         return np.where(known.sum(axis=1)[:, None] >= of["enough_days"], supported, MAX_LOG_COUNT)
 
     def features(self, inputs: Mapping[str, Any]) -> ModelInputs:
-        """Inputs of encoder, decoder and trees, and what the forecast starts from."""
+        """Return the inputs of encoder, decoder and trees, and the starting point of the forecast."""
         constants = {name: self.weights[f"constants.{name}"] for name in ("mean", "spread", "yearly", "calendar")}
         trees = "trees.leaf" in self.weights
         return numpy_features.make(inputs, constants, self.lengths, scan=self.sizes["scan"], trees=trees)
@@ -111,7 +110,7 @@ class ReferenceModel:
         embedded = [table[statics[:, i]] for i, table in enumerate(tables)]
 
         def beside(x: Doubles) -> Doubles:
-            """With what never changes in a depot on each of its days."""
+            """Append the depot's static embeddings to each of its days."""
             parts = [np.broadcast_to(vector[:, None], (*x.shape[:2], vector.shape[1])) for vector in embedded]
             return np.concatenate([x, *parts], axis=-1)
 
@@ -124,7 +123,7 @@ class ReferenceModel:
         hidden = hidden + np.maximum(hidden @ of("mix.kernel") + of("mix.bias"), 0)
         out = hidden @ of("out.kernel") + of("out.bias")
 
-        # The median adds to the anchor; the levels step away from it, and so never cross.
+        # The median adds to the anchor; the other levels step away from it, so they never cross.
         median = self.sizes["levels"].index(0.5)
         center = anchor[..., None] + out[..., [median]]
         down = reach(out[..., :median][..., ::-1], self.lengths["farthest_down"])[..., ::-1]
@@ -133,9 +132,9 @@ class ReferenceModel:
 
 
 def followed(center: Doubles, anchor: Doubles, open_: Any, moved: Doubles, trust: Doubles) -> Doubles:
-    """Medians (depots, horizon) in log counts that went as far from the anchor as the last week
-    says; what they went by themselves that way, in the mean over the open days of a week,
-    counts."""
+    """Move medians (depots, horizon) in log counts as far from the anchor as the last week
+    indicates, minus the mean distance in that direction that they already have over the open days
+    of a week."""
     gone = _gone(center, anchor, open_)
     rest = moved - np.clip(gone, np.minimum(moved, 0), np.maximum(moved, 0))
     followed_center: Doubles = center + (trust * rest)[:, None]
@@ -143,8 +142,7 @@ def followed(center: Doubles, anchor: Doubles, open_: Any, moved: Doubles, trust
 
 
 def before_following(followed_center: Doubles, anchor: Doubles, open_: Any, moved: Doubles, trust: Doubles) -> Doubles:
-    """The medians that `followed` had; where they follow wholly, one of those that it may have
-    had."""
+    """Invert `followed`; if the medians follow fully, return one of the possible originals."""
     side = np.where(moved < 0, -1.0, 1.0)
     now, most = _gone(followed_center, anchor, open_) * side, np.abs(moved)
     inside = (now - trust * most) / np.maximum(1 - trust, 1e-9)
@@ -161,8 +159,8 @@ def _gone(center: Doubles, anchor: Doubles, open_: Any) -> Doubles:
 
 
 def gru(x: Doubles, kernel_i: Doubles, bias: Doubles, kernel_h: Doubles) -> Doubles:
-    """The states of a GRU layer after each day (Cho et al. 2014, arXiv:1406.1078), from a zero
-    state; gates r, z, n."""
+    """States of a GRU layer after each day (Cho et al. 2014, arXiv:1406.1078), from a zero state;
+    gates r, z, n."""
     h = np.zeros((len(x), len(kernel_h)))
     states = []
     for projected in np.swapaxes(x @ kernel_i + bias, 0, 1):
@@ -180,5 +178,5 @@ def sigmoid(x: Doubles) -> Doubles:
 
 
 def reach(steps: Doubles, farthest: float) -> Doubles:
-    """Distance of each level from the median, the nearest first; never as far as `farthest`."""
+    """Distance of each level from the median, the nearest first; always below `farthest`."""
     return farthest * np.tanh(np.cumsum(np.logaddexp(0, steps), axis=-1) / farthest)

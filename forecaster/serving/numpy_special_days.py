@@ -1,5 +1,5 @@
 """Special days in plain NumPy: the second implementation of `model.network.special_days`, with the
-same pieces."""
+same functions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from forecaster.serving.day_arrays import DaySeries, Lengths, near, shift, trail
 
 
 class SpecialDayArrays(NamedTuple):
-    """Known values by which special days are foretold, (depots, days and horizon)."""
+    """Known values that predict special days, (depots, days and horizon)."""
 
     surprise_then: Doubles
     off_then: Doubles
@@ -25,7 +25,7 @@ class SpecialDayArrays(NamedTuple):
     lengths: Lengths
 
     def ahead(self, skipped: int) -> Doubles:
-        """Deviation of each day from the usual, as known so many days and a week before it."""
+        """Deviation of each day from the usual, as known `skipped` days and a week before it."""
         weekday, height, days_off, usual = (
             shift(x, skipped + 7) for x in (self.weekday, self.heights, self.days_off, self.usual)
         )
@@ -33,11 +33,11 @@ class SpecialDayArrays(NamedTuple):
         return excess(self.out_of_the_usual(weekday, height / np.maximum(days_off, 1), trust), usual)
 
     def out_of_the_usual(self, weekday: Doubles, height: Doubles, trust: Doubles) -> Doubles:
-        """Deviation of each day from the usual by its counterpart and by the days off of a year, of
-        which the height above the level and the share of it to be trusted are given.
+        """Deviation of each day from the usual, from its counterpart and from the days off of a
+        year, given their height above the level and the share of it to trust.
 
-        Of two days off a part of what distinguishes their weekdays goes; where only one of them is a
-        day off, what days off have as a rule comes on top or is left out.
+        Between two days off, part of the difference of their weekdays is removed; if only one of
+        them is a day off, the typical effect of days off is added or removed.
         """
         surprise, off_then, off = self.surprise_then, self.off_then > 0, self.day_off > 0
         of_off = trust * (height - np.where(off, weekday, self.weekday_then))
@@ -48,9 +48,9 @@ class SpecialDayArrays(NamedTuple):
 
 
 def of_year(series: DaySeries, back: Doubles, day_off: Doubles, of: Lengths) -> SpecialDayArrays:
-    """Known values by which each day near a holiday is foretold: its counterpart of last year, and
-    the days off of the year. A day on which demand moved to another level says nothing, nor one
-    before which nothing was usual."""
+    """Known values that predict each day near a holiday: its counterpart of last year, and the days
+    off of the year. Days on which demand moved to another level are ignored, and days before which
+    nothing was usual."""
     days, horizon = series.log.shape[1], back.shape[1] - series.log.shape[1]
 
     def extended(x: Doubles) -> Doubles:
@@ -77,12 +77,12 @@ def of_year(series: DaySeries, back: Doubles, day_off: Doubles, of: Lengths) -> 
 def surprises(
     log: Doubles, observed: Doubles, near_holiday: Bools, of: Lengths
 ) -> tuple[Doubles, Doubles, Doubles, Doubles]:
-    """Log counts without what is out of the usual near holidays, what the anchor missed of each
-    day, where that is known, and how far the anchor usually misses; each (depots, days).
+    """Return log counts without deviations near holidays, the error of the anchor on each day, the
+    days on which it is known, and its usual size; each (depots, days).
 
-    Near a holiday a day is held to the usual before it tells of others; twice, as one holiday may
-    lie among the days that another is measured against. What the other days of the week before had
-    out of the usual is no holiday's doing.
+    Near a holiday, a day is held to the usual before it counts for other days; twice, because one
+    holiday may be among the reference days of another. Deviations of the other days of the week
+    before are not attributed to the holiday.
     """
     weeks, year = of["weeks"], of["year"]
     weeks_observed = shift(trailing(observed, weeks, 7), 7)
@@ -107,8 +107,7 @@ def surprises(
 
 
 def level_shifts(series: DaySeries, of: Lengths) -> Bools:
-    """True on days between four weeks and four that are not alike: there demand moved to another
-    level."""
+    """Mark days between two dissimilar spans of four weeks: demand moved to another level there."""
     ahead = 7 * of["weeks"]
     known = trailing(series.observed, of["weeks"], 7)
     mean = trailing(series.plain, of["weeks"], 7) / np.maximum(known, 1)
@@ -118,8 +117,7 @@ def level_shifts(series: DaySeries, of: Lengths) -> Bools:
 
 
 def swings(series: DaySeries, of: Lengths) -> Bools:
-    """True on days before which the same weekdays lay so far apart that none of them is the
-    usual."""
+    """Mark days whose preceding same weekdays lie so far apart that none of them is the usual."""
     weeks = [7 * week for week in range(1, of["weeks"] + 1)]
     lagged, known = (np.stack([shift(x, days) for days in weeks]) for x in (series.plain, series.observed))
     highest, lowest = np.where(known > 0, lagged, 0).max(axis=0), np.where(known > 0, lagged, np.inf).min(axis=0)
@@ -128,31 +126,31 @@ def swings(series: DaySeries, of: Lengths) -> Bools:
 
 
 def weekday_effect(series: DaySeries, of: Lengths) -> Doubles:
-    """Deviation of each day's weekday from the level, by its last four weeks, (depots, days)."""
+    """Deviation of each day's weekday from the level, from its last four weeks, (depots, days)."""
     known = trailing(series.observed, of["weeks"], 7)
     mean = trailing(series.plain, of["weeks"], 7) / np.maximum(known, 1)
     return np.where(known > 0, mean - series.level, 0.0)
 
 
 def of_last_holidays(surprise: Doubles, usual: Doubles, near_holiday: Doubles, of: Lengths) -> Doubles:
-    """Mean deviation of the days near holidays of the last week, (depots, days)."""
+    """Mean deviation of the days near holidays in the last week, (depots, days)."""
     beyond = excess(bounded(surprise, of), shift(usual, 7)) * near_holiday
     mean: Doubles = trailing(beyond, 7) / (trailing(near_holiday, 7) + of["doubt"])
     return mean
 
 
 def counterparts(x: Doubles, back: Doubles) -> Doubles:
-    """Values of x (depots, days) on the counterpart of each day, 0 where there is none."""
+    """Values of x (depots, days) on the counterpart of each day, 0 if there is none."""
     place = np.arange(back.shape[1]) - back.astype(int)
     then = np.take_along_axis(x, np.clip(place, 0, x.shape[1] - 1), axis=1)
     return np.where((back > 0) & (place >= 0), then, 0.0)
 
 
 def excess(surprise: Doubles, usual: Doubles) -> Doubles:
-    """Part of a surprise that is more than usual."""
+    """Part of a surprise that exceeds the usual."""
     return np.sign(surprise) * np.maximum(np.abs(surprise) - usual, 0.0)
 
 
 def bounded(x: Doubles, of: Lengths) -> Doubles:
-    """x, clipped to the log counts that a special day adds or takes at most."""
+    """Clip x to the largest effect of a special day, in log counts."""
     return np.clip(x, -of["most_special"], of["most_special"])

@@ -1,9 +1,9 @@
 """Boosted trees in plain NumPy, from the root down, and their further inputs: the second
 implementation of the graph's.
 
-Of a row each node has a share; a split sends it left up to its `threshold`, right from `ramp` above
-it on, and both ways by shares between the two. Node k of a level has the children k (left) and k +
-2**level (right) of the next one.
+Each node has a share of a row. A split sends the share left up to its `threshold`, right from
+`ramp` above it, and to both sides in proportion between the two. Node k of a level has the children
+k (left) and k + 2**level (right) on the next one.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from forecaster.serving.day_arrays import DaySeries, Lengths, near, shift, trail
 
 
 def predict(feature: Doubles, threshold: Doubles, leaf: Doubles, inputs: Doubles, ramp: float) -> Doubles:
-    """The sum of each day's trees (rows, horizon) for `inputs` (rows, horizon, inputs); `feature`
-    and `threshold` are (horizon, trees, nodes), `leaf` is (horizon, trees, leaves)."""
+    """Sum of each day's trees (rows, horizon) for `inputs` (rows, horizon, inputs); `feature` and
+    `threshold` are (horizon, trees, nodes), `leaf` is (horizon, trees, leaves)."""
     said = np.zeros(inputs.shape[:2])
     for step in range(inputs.shape[1]):
         for places, bounds, leaves in zip(feature[step].astype(int), threshold[step], leaf[step], strict=True):
@@ -32,13 +32,13 @@ def predict(feature: Doubles, threshold: Doubles, leaf: Doubles, inputs: Doubles
 def further_inputs(
     series: DaySeries, size: Doubles, known_ahead: Doubles, anchor: Doubles, yearly: float, of: Lengths
 ) -> Doubles:
-    """(depots, horizon, further), in the order in which the graph has them; `of` are the manifest's
+    """Further inputs (depots, horizon, further), in the order of the graph; `of` has the manifest's
     lengths."""
     days, horizon = series.log.shape[1], anchor.shape[1]
     now = _now(series, size, yearly, of)
     parts = [np.broadcast_to(now[:, None], (*anchor.shape, now.shape[-1]))]
     parts += [_same_weekdays(series, anchor, of), _a_year_ago(series, horizon, yearly, of["year"])]
-    for by in of["near"]:  # of days after the horizon nothing is known
+    for by in of["near"]:  # days after the horizon are unknown
         later = known_ahead[:, days + max(by, 0) :] if by > 0 else known_ahead[:, days + by : days + by + horizon]
         parts.append(np.pad(later, [(0, 0), (0, horizon - later.shape[1]), (0, 0)]))
     lags = (
@@ -72,12 +72,12 @@ def _now(series: DaySeries, size: Doubles, yearly: float, of: Lengths) -> Double
 
 
 def _same_weekdays(series: DaySeries, anchor: Doubles, of: Lengths) -> Doubles:
-    """Mean, spread, least and most of the last known same weekdays against the anchor, (depots,
-    horizon, 4)."""
+    """Mean, spread, minimum and maximum of the last known same weekdays relative to the anchor,
+    (depots, horizon, 4)."""
     days, (depots, horizon) = series.log.shape[1], anchor.shape
     result = np.zeros((depots, horizon, 4))
     for step in range(horizon):
-        last = days + step - 7 * (step // 7 + 1)  # the last same weekday that is known
+        last = days + step - 7 * (step // 7 + 1)  # the last known same weekday
         place = last - 7 * np.arange(of["more_weeks"])
         known = series.observed[:, place] > 0
         values = np.where(known, series.plain[:, place], np.nan)
@@ -92,8 +92,8 @@ def _same_weekdays(series: DaySeries, anchor: Doubles, of: Lengths) -> Doubles:
 
 
 def _a_year_ago(series: DaySeries, horizon: int, yearly: float, year: int) -> Doubles:
-    """The days compared with the same weekday of a year ago, against the level of a week before it,
-    (depots, horizon, 4)."""
+    """The days next to the same weekday of a year ago, relative to the level a week before it, with
+    their masks, (depots, horizon, 4)."""
     ahead = series.log.shape[1] + np.arange(horizon)
     then, parts = series.level[:, ahead - year - 7], []
     for by in (year + 1, year - 1):

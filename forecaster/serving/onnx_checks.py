@@ -1,10 +1,11 @@
 """Security checks of an ONNX file before a runtime loads it: no external data, and no operator of a
 foreign domain.
 
-The base install has no onnx, and a runtime looks only once it loads. So this walks the bytes of the
-protobuf message itself, in the wire format (protobuf.dev/programming-guides/encoding), along the
-fields of onnx.proto through which a tensor or an operator can be reached; every other field is
-skipped by its length. What cannot be walked is refused.
+The base install has no onnx, and a runtime checks only while loading. This module therefore walks
+the bytes of the protobuf message itself, in the wire format
+(protobuf.dev/programming-guides/encoding), along the fields of onnx.proto that lead to a tensor or
+an operator; every other field is skipped by its length. A message that cannot be walked is
+rejected.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from collections.abc import Iterator, Mapping
 
 from forecaster.errors import BundleError
 
-# what the exporter writes is all in onnx's own, which has these two names
+# the exporter writes only onnx's own domain, which has these two names
 DOMAINS = frozenset({"", "ai.onnx"})
-MAX_DEPTH = 32  # messages inside one another
+MAX_DEPTH = 32  # nested messages
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 
-# onnx.proto: of each message, the fields that hold messages that matter.
+# onnx.proto: for each message, the fields with nested messages to check
 _NESTED: Mapping[str, Mapping[int, str]] = {
     "Model": {7: "Graph", 8: "OperatorSet", 20: "Training", 25: "Function"},
     "Training": {1: "Graph", 2: "Graph"},
@@ -31,18 +32,18 @@ _NESTED: Mapping[str, Mapping[int, str]] = {
     "OperatorSet": {},
 }
 _DOMAIN = {("OperatorSet", 1): "an operator set", ("Node", 7): "an operator", ("Function", 10): "a function"}
-_EXTERNAL_DATA, _DATA_LOCATION = 13, 14  # of a tensor
+_EXTERNAL_DATA, _DATA_LOCATION = 13, 14  # fields of a tensor
 
 
 def inspect(model: bytes) -> None:
-    """Raises BundleError for external data, for a domain that is not onnx's own, and for what is no
-    ONNX model."""
+    """Check a model. Raises BundleError for external data, for a domain other than onnx's own, and
+    for bytes that are not an ONNX model."""
     if not {7, 8} <= _walk(memoryview(model), "Model", 0):
         raise BundleError("no ONNX model: found no graph or no operator set in it")
 
 
 def _walk(message: memoryview, kind: str, depth: int) -> set[int]:
-    """Check a message and those in it; returns the numbers of its fields."""
+    """Check a message and its nested messages; return the numbers of its fields."""
     if depth > MAX_DEPTH:
         raise BundleError(f"no ONNX model: messages lie more than {MAX_DEPTH} deep in one another")
     nested, numbers = _NESTED[kind], set()
@@ -68,8 +69,8 @@ def _check_domain(domain: str, what: str) -> None:
 
 
 def _fields(message: memoryview) -> Iterator[tuple[int, int, int | memoryview]]:
-    """Number, wire type and value of each field; the value is a number, or the bytes of a field
-    with a length."""
+    """Yield number, wire type and value of each field; the value is a number, or the bytes of a
+    field with a length."""
     place = 0
     while place < len(message):
         key, place = _varint(message, place)
@@ -90,7 +91,7 @@ def _fields(message: memoryview) -> Iterator[tuple[int, int, int | memoryview]]:
 
 
 def _varint(message: memoryview, place: int) -> tuple[int, int]:
-    """The number that begins at a place, and the place behind it."""
+    """Return the number that begins at a place, and the place after it."""
     value = 0
     for shift in range(0, 70, 7):
         if place >= len(message):

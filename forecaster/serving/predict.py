@@ -1,4 +1,4 @@
-"""Inference with a bundle on a CPU: onnxruntime and NumPy, nothing that trains."""
+"""Inference with a bundle on a CPU: only onnxruntime and NumPy, no training code."""
 
 from __future__ import annotations
 
@@ -21,30 +21,33 @@ from forecaster.serving import input_checks
 from forecaster.serving.bundle import Bundle
 from forecaster.serving.input_checks import InputSpec
 
-CHUNK = 4096  # depots whose windows are made at once, which bounds memory
-# depots a run of the graph at most: what lies between its nodes then stays in a core's cache
+CHUNK = 4096  # depots per batch of windows; bounds memory
+# maximum number of depots per run of the graph: intermediate results then stay in one core's cache
 MAX_PIECE = 64
-MIN_PIECE = 32  # depots that are not worth a second thread
+MIN_PIECE = 32  # depots; fewer are not worth a second thread
 
 
 class Predictor:
     """A bundle that is ready to forecast; call it with a panel."""
 
     def __init__(self, bundle: Bundle, *, threads: int = 0) -> None:
-        """Up to `threads` pieces of a panel are computed at a time; 0 = one a core. Raises
-        BundleError when onnxruntime refuses the model."""
+        """Keep the bundle and open its graph.
+
+        Up to `threads` pieces of a panel run in parallel; 0 means one per core. Raises BundleError
+        if onnxruntime rejects the model.
+        """
         self.bundle, self._threads = bundle, threads or available_cores()
         try:
             self._session = session(bundle.model)
-        except Exception as error:  # onnxruntime raises a class of its own for every fault
+        except Exception as error:  # onnxruntime has its own exception class for every fault
             raise BundleError(f"bundle {bundle.digest[:16]}: onnxruntime refuses the model: {error}") from error
         self.input_spec = InputSpec.of(bundle)
 
     def __call__(self, panel: Panel) -> Forecast:
-        """Quantiles of demand for every depot of the panel on the days after its cutoff.
+        """Forecast quantiles of demand for every depot of the panel on the days after its cutoff.
 
-        Raises BundleError when the panel was not built for this bundle, or when a quantile is not a
-        number, InputError when the panel holds what cannot be.
+        Raises BundleError if the panel was not built for this bundle or a quantile is not a number,
+        and InputError if the panel has an invalid value.
         """
         if different := list(_differences(self.bundle, panel)):
             made_for = f"bundle {self.bundle.digest[:16]} was made for another pipeline file"
@@ -70,20 +73,19 @@ class Predictor:
         return np.concatenate(parts)
 
     def quantiles(self, window: Mapping[str, Floats | Ints], depot_ids: Sequence[str], cutoff: date) -> Floats:
-        """Quantiles (depots, horizon, levels) from raw inputs as `Panel.window` gives them. Raises
+        """Return quantiles (depots, horizon, levels) from raw inputs of `Panel.window`. Raises
         InputError."""
         input_checks.check(window, self.input_spec, depot_ids, cutoff)
         return self.of_checked(window)
 
     def of_checked(self, window: Mapping[str, Any]) -> Floats:
-        """The same of inputs that have been looked at."""
-        # Rounding may cross neighbours in the last bit, and calibration those that lie close
-        # together.
+        """Return quantiles from inputs that have been checked."""
+        # Rounding may reverse neighbors in the last bit, and calibration may reverse close ones.
         quantiles: Floats = np.maximum.accumulate(self.run(window), axis=-1).astype(np.float32)
         return quantiles
 
     def run(self, window: Mapping[str, Any]) -> Floats:
-        """Output of the graph for any number of depots."""
+        """Return the output of the graph for any number of depots."""
         depots = len(window["demand"])
         size = min(max(-(-depots // self._threads), MIN_PIECE), MAX_PIECE)
         if depots <= size:
@@ -94,8 +96,8 @@ class Predictor:
 
 
 def _differences(bundle: Bundle, panel: Panel) -> Iterator[str]:
-    """Differences of a panel from the bundle's: the horizon, and what the columns mean, in their
-    order."""
+    """Yield the differences between a panel and the bundle: the horizon, and the meaning and order
+    of the columns."""
     horizon = bundle.manifest["horizon"]
     if panel.horizon != horizon:
         yield f"it forecasts {count(horizon, 'day')}, the pipeline file wants {panel.horizon}"
@@ -112,25 +114,25 @@ def _differences(bundle: Bundle, panel: Panel) -> Iterator[str]:
 
 
 def session(model: bytes) -> onnxruntime.InferenceSession:
-    """A graph ready to run on a CPU, from memory; the caller has looked into it
+    """Return a graph ready to run on a CPU, from memory; the caller has checked it
     (`onnx_checks.inspect`).
 
-    A run takes one thread. With more, onnxruntime cuts the recurrence into single depots, which
-    takes twice as much processor time; runs together cost nothing (`Predictor`).
+    A run takes one thread. With more, onnxruntime splits the recurrence into single depots, which
+    takes twice the processor time; parallel runs have no such cost (`Predictor`).
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    # older graphs hold unused constants, which onnxruntime removes aloud
+    # Older graphs contain unused constants; onnxruntime warns about each.
     options.log_severity_level = 3
-    # What can be simplified has been (`model.export.constant_folding`); to look for more takes
+    # The graph is already simplified (`model.export.constant_folding`); a further search takes
     # longer than it saves.
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 def run(graph: onnxruntime.InferenceSession, arrays: Mapping[str, Any]) -> Floats:
-    """Output of the graph; an input that it does not use (a pipeline without statics) is left
-    away."""
+    """Return the output of the graph; omit inputs that it does not use (a pipeline without
+    statics)."""
     used = {node.name for node in graph.get_inputs()}
     quantiles: Floats = graph.run(None, {name: x for name, x in arrays.items() if name in used})[0]
     return quantiles

@@ -1,9 +1,9 @@
-"""Recalibration: what a bundle's medians would have been with another bundle's calibration.
+"""Recalibration: compute the medians of a bundle with another bundle's calibration.
 
-On a candidate's last days before the held-out ones two things are fitted that are not weights of
-the network: how wide the intervals are, which leaves medians alone, and how far a median is drawn
-to the seasonal anchor. That share can be taken from another bundle, since the anchor follows from
-the inputs; how members are weighed cannot, as it is about these members.
+Two values outside the network's weights are fitted on a candidate's last days before the held-out
+ones: the width of the intervals, which leaves medians alone, and the share by which a median is
+drawn to the seasonal anchor. That share can be taken from another bundle, since the anchor follows
+from the inputs; the weights of the members cannot, as they belong to these members.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from forecaster.errors import BundleError
 from forecaster.serving.bundle import Bundle
 from forecaster.serving.numpy_model import MAX_LOG_COUNT, ReferenceModel, before_following, followed
 
-CHUNK = 4096  # depots at a time, which bounds memory
+CHUNK = 4096  # depots at a time; bounds memory
 
 
 def medians(predicted: Floats, panel: Panel, bundle: Bundle, other: Bundle) -> Doubles:
-    """The medians `predicted` (depots, horizon) by a bundle of a panel, as they were with the
-    other's anchor share.
+    """Convert the medians `predicted` (depots, horizon), which a bundle made for a panel, to the
+    other bundle's anchor share.
 
-    Raises BundleError where a bundle has no such share, or draws its medians to the anchor wholly.
+    Raises BundleError if a bundle has no such share, or its medians equal the anchor.
     """
     model, other_model = (ReferenceModel(b.weights, b.manifest) for b in (bundle, other))
     try:

@@ -1,12 +1,12 @@
-"""Hierarchical totals of the network and of groups of depots, by day and by week, along joint paths,
-since quantiles of parts do not add up to a sum's.
+"""Hierarchical totals of the network and of groups of depots, by day and by week, along joint
+sample paths: quantiles of parts do not add up to those of their sum.
 
-Each depot's forecast becomes as many equally likely values as there are templates: windows of
-recent days on which all depots were seen together. The values are put into the order that the
-depot's surprises had in the templates, so that depots and days which were surprised together are so
-in the paths (the Schaake shuffle: Clark et al. 2004, "The Schaake shuffle", Journal of
-Hydrometeorology 5). A path's total is the sum of its depots and days, so depot, groups of each level
-and network, and days and week, agree path by path.
+Each depot's forecast becomes one equally likely value per template; templates are windows of recent
+days of all depots. The values are reordered by the ranks of the depot's surprises in the templates,
+so that depots and days that were surprised together stay together in the paths (the Schaake
+shuffle: Clark et al. 2004, "The Schaake shuffle", Journal of Hydrometeorology 5). A path's total is
+the sum over its depots and days; depots, groups of each level and network, and days and weeks,
+therefore agree path by path.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from forecaster.core.arrays import Doubles
 from forecaster.core.forecast import Fold, Forecast
 from forecaster.core.panel import Panel
 
-PATHS = 90  # templates, each a day after the one before
-WEEKS = 4  # same weekdays that say what was to be expected
+PATHS = 90  # templates, each starting one day after the previous one
+WEEKS = 4  # same weekdays whose mean is the expectation
 SEASON = 7
-CHUNK = 4096  # depots at a time, which bounds memory
-Group = tuple[str, str]  # level, a column of the depots source, and the value that its depots have there
-CITY = "city"  # the level that every pipeline has
+CHUNK = 4096  # depots at a time; bounds memory
+Group = tuple[str, str]  # level (a column of the depots source), and the value of its depots there
+CITY = "city"  # level that every pipeline has
 NETWORK: Group = (CITY, "")
 
 
 def sample_paths(forecast: Forecast, panel: Panel, count: int = PATHS, rows: slice = slice(None)) -> Doubles:
-    """Joint sample paths of a forecast made at the panel's cutoff, (paths, depots, horizon), of the
-    depots `rows`; zero on closed days.
+    """Joint sample paths of a forecast made at the panel's cutoff, (paths, depots, horizon), for
+    the depots `rows`; zero on closed days.
 
-    Where the history is too short for `count` templates there are fewer; without any, one path of
+    A history that is too short for `count` templates gives fewer; without any, there is one path of
     medians.
     """
     templates = _templates(panel, count, rows)
@@ -48,7 +48,7 @@ def sample_paths(forecast: Forecast, panel: Panel, count: int = PATHS, rows: sli
 
 
 def groups(panel: Panel, levels: Sequence[str] = (CITY,)) -> dict[Group, NDArray[np.bool_]]:
-    """Depots of the network, and of each value of a level where it has several."""
+    """Masks of the depots of the network, and of each value of a level with several values."""
     members = {NETWORK: np.ones(len(panel.depot_ids), bool)}
     for level in levels:
         words = np.array(panel.attributes.get(level, ("",) * len(panel.depot_ids)))
@@ -66,7 +66,7 @@ def week_sums(daily: Doubles) -> Doubles:
 
 
 def with_weeks(daily: Doubles) -> Doubles:
-    """Days, and after them their `week_sums`, along the last axis."""
+    """Days followed by their `week_sums`, along the last axis."""
     return np.concatenate([daily, week_sums(daily)], axis=-1)
 
 
@@ -78,7 +78,7 @@ class JointTotals(NamedTuple):
 
 
 class ChunkTotals(NamedTuple):
-    """Totals of some depots."""
+    """Totals of a chunk of depots."""
 
     sums: dict[Group, Doubles]  # of each path over the depots of each group, (paths, days, then weeks)
     depot_weeks: Doubles  # (depots, weeks, levels)
@@ -90,10 +90,10 @@ def joint_totals(
     levels: Sequence[str] = (CITY,),
     scored: NDArray[np.bool_] | None = None,
 ) -> JointTotals:
-    """Quantiles of the orders of each group of these levels together by day and week, and of each
+    """Quantiles of the total orders of each group of these levels by day and week, and of each
     depot by week.
 
-    `scored` (depots, horizon) leaves out what is not to be counted.
+    Days outside `scored` (depots, horizon) are not counted.
     """
     weeks: list[Doubles] = []
 
@@ -111,7 +111,7 @@ def chunk_totals(
     members: Mapping[Group, NDArray[np.bool_]],
     scored: NDArray[np.bool_] | None = None,
 ) -> Iterator[ChunkTotals]:
-    """Totals of `CHUNK` depots at a time."""
+    """Yield the totals of `CHUNK` depots at a time."""
     for start in range(0, len(forecast.depot_ids), CHUNK):
         rows = slice(start, start + CHUNK)
         sampled = sample_paths(forecast, panel, rows=rows)
@@ -123,7 +123,7 @@ def chunk_totals(
 
 
 def quantiles_of_sums(parts: Iterable[Mapping[Group, Doubles]], levels: Sequence[float]) -> dict[Group, Doubles]:
-    """Quantiles (days, then weeks; levels) of each group, of the sums of its chunks, which are added
+    """Quantiles (days, then weeks; levels) of each group's total over the chunks, which are added
     in their order."""
     sums: dict[Group, Doubles] = {}
     for part in parts:
@@ -136,11 +136,11 @@ def score_totals(
     folds: Sequence[Fold], panel: Panel, levels: Sequence[str] = (CITY,)
 ) -> dict[str, Mapping[str, float]]:
     """Coverage, bias and width of the totals of some folds: of the network, and of all groups of a
-    level together, by day and as `… week` by week; and of the weeks of depots.
+    level together, by day and (as `… week`) by week; and of the weeks of depots.
 
-    `coverage` is the share of days or weeks (of each group) within the 80 % interval, `bias` the sum
-    of medians less that of actuals by the latter, `width` that of the intervals. What cannot be
-    scored is in no sum.
+    `coverage` is the share of days or weeks (of each group) within the 80 % interval, `bias` the
+    sum of medians minus that of actuals, divided by the latter, `width` the sum of interval widths,
+    divided by the same. Days that cannot be scored are in no sum.
     """
     members = groups(panel, levels)
     rows: dict[str, list[Doubles]] = {level if name else "network": [] for level, name in members}
@@ -164,7 +164,7 @@ def score_totals(
 
 
 def _interval_scores(parts: Sequence[Doubles]) -> dict[str, float]:
-    """Coverage, bias and width of rows of the interval's low end, median and high end, and the
+    """Coverage, bias and width of rows of the interval's lower end, median, upper end, and the
     actual."""
     low, middle, high, actual = np.concatenate(parts).T if parts else np.zeros((4, 0))
     total = actual.sum()
@@ -179,8 +179,8 @@ def _templates(panel: Panel, count: int, chosen: slice) -> Doubles:
     """Surprises of depots in windows of a horizon's length, (paths, depots, horizon), the newest
     first.
 
-    A surprise is the log count less the mean of the last same weekdays that were known when the
-    window began; one that is not known is 0: neither.
+    A surprise is the log count minus the mean of the last same weekdays known when the window
+    began; an unknown one is 0.
     """
     horizon, weeks_ahead = panel.horizon, -(-panel.horizon // SEASON)
     needed = SEASON * (WEEKS + weeks_ahead - 1)
@@ -206,8 +206,8 @@ def _templates(panel: Panel, count: int, chosen: slice) -> Doubles:
 
 
 def _values_at(forecast: Forecast, shares: Doubles, chosen: slice) -> Doubles:
-    """The forecast's values at some shares, (shares, depots, horizon): straight between its levels,
-    in log counts against normal scores, and beyond them on."""
+    """Values of the forecast at some shares, (shares, depots, horizon): linear between its levels
+    in log counts over normal scores, and extrapolated beyond them."""
     normal = NormalDist()
     scores = np.array([normal.inv_cdf(level) for level in forecast.levels])
     targets = np.array([normal.inv_cdf(share) for share in shares])

@@ -1,1 +1,1 @@
-"""From quantiles to crews: newsvendor, vans, rosters and what they would have cost."""
+"""From quantiles to crews: newsvendor, vans, rosters and their costs in hindsight."""

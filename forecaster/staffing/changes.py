@@ -1,16 +1,16 @@
-"""Only changes that are worth it: which crews of a published day stay as they are when the day is
-planned anew.
+"""Worthwhile changes only: decide which crews of a published day stay when the day is replanned.
 
-A change of a depot's crew costs `change_cost`. Of the depots that the new plan would change, those
-stay whose change is expected to save no more than that, as far as there are vans for it: a van that
-one gives is a van that another gets, so the depots of a city are chosen together, by a 0/1 knapsack
-in which items may also give (Bellman 1957, Dynamic Programming). Savings are of missing and idle
-drivers at what is declared of the first. After `change_hour` a depot that has had its change of the
-day stays too, unless the plan has two drivers or more beyond its crew.
+A change of a depot's crew costs `change_cost`. Among the depots that the new plan would change, a
+crew stays if its change is expected to save no more than that, as far as there are vans for it: a
+van given up by one depot goes to another, so the depots of a city are chosen together, by a 0/1
+knapsack in which items may also free capacity (Bellman 1957, Dynamic Programming). Savings are
+those of missing and idle drivers, all valued at the declared cost of the first missing one. After
+`change_hour` a depot already changed that day stays too, unless the plan has at least two drivers
+more than its crew.
 
-The plan's own rules come first: who would fall below a floor, or lend to who is less short, changes
-in any case. A change of a published schedule costs its premiums as well; there no floor changes a
-crew. A crew that a planner set by hand stays in any case, within the vans that there are.
+The plan's own rules come first: a depot that would fall below a floor, or lend to one that is less
+short, changes in any case. A change of a published schedule also costs its premiums; there, no
+floor changes a crew. A crew set by hand stays in any case, within the available vans.
 """
 
 from __future__ import annotations
@@ -35,42 +35,42 @@ from forecaster.staffing.newsvendor import NOT_PUBLISHED, PublishedSchedule, Ros
 from forecaster.staffing.vans import VanPool
 
 RosterKind = TypeVar("RosterKind", bound=Roster)
-PROHIBITIVE = 1e9  # premium of a change of a crew set by hand, in the unit of the costs
-WHOLE_DAY = ""  # the name of a day's crew where no shifts are declared
-FAR_SHORT = 2  # drivers that a crew must lack before it changes a second time
+PROHIBITIVE = 1e9  # premium for changing a crew set by hand, in the unit of the costs
+WHOLE_DAY = ""  # name of a day's crew if no shifts are declared
+FAR_SHORT = 2  # drivers that a crew must lack for a second change
 
 
 @dataclass(frozen=True)
 class PublishedCrews:
-    """The crews that a day is already published with, (depots, horizon)."""
+    """Crews with which days are already published, (depots, horizon)."""
 
-    drivers: Ints  # NOT_PUBLISHED where none are
-    had_change: Bools  # after the declared hour of today
+    drivers: Ints  # NOT_PUBLISHED if there is no crew
+    had_change: Bools  # changed today after the declared hour
     changed_at: Mapping[tuple[int, int], datetime] = field(default_factory=dict)  # by depot and day
-    # (shifts, depots, horizon), in the declared order; None where no shifts are declared
+    # (shifts, depots, horizon), in the declared order; None if no shifts are declared
     shifts: Ints | None = None
-    schedule: PublishedSchedule | None = None  # of which these are the crews on its days
+    schedule: PublishedSchedule | None = None  # these crews are the schedule's on its days
 
     def on(self, day: slice) -> PublishedCrews:
-        """Of some of the days; when they changed is left out."""
+        """Select some of the days; `changed_at` is dropped."""
         shifts = None if self.shifts is None else self.shifts[:, :, day]
         schedule = None if self.schedule is None else self.schedule.on(day)
         return PublishedCrews(self.drivers[:, day], self.had_change[:, day], shifts=shifts, schedule=schedule)
 
     def premium(self, crews: Ints) -> Doubles:
-        """Premiums of a change to these crews (shifts, depots, horizon), by depot and day."""
+        """Premiums for a change to these crews (shifts, depots, horizon), by depot and day."""
         return np.zeros(self.drivers.shape) if self.schedule is None else self.schedule.premium(crews)
 
     @property
     def scheduled(self) -> Bools:
-        """Marks days of a published schedule, (depots, horizon)."""
+        """Mask of days in a published schedule, (depots, horizon)."""
         return np.zeros(self.drivers.shape, bool) if self.schedule is None else self.schedule.has
 
 
 def published_crews(
     depots: Iterable[PublishedDepot], forecast: Forecast, staffing: Staffing, timezone: str, now: datetime
 ) -> PublishedCrews | None:
-    """The published crews of a forecast's days; None where every change is welcome."""
+    """Published crews of a forecast's days; None if changes are unrestricted."""
     if staffing.change_cost == 0 and staffing.change_hour is None:
         return None
     rows = {depot: row for row, depot in enumerate(forecast.depot_ids)}
@@ -98,15 +98,15 @@ def published_crews(
 
 
 def _rostered_days(depot: PublishedDepot, shifts: Sequence[str]) -> Iterator[tuple[PublishedDay, PublishedRoster]]:
-    """Open days with a crew of these shifts: others were published while other shifts were
-    declared."""
+    """Open days with a crew of exactly these shifts; other days were published with other declared
+    shifts."""
     for day in depot.days:
         if day.open and day.roster is not None and sorted(dict(day.roster.shifts)) == sorted(shifts):
             yield day, day.roster
 
 
 def _same_evening(at: datetime, now: datetime, zone: ZoneInfo, hour: int | None) -> bool:
-    """Do both instants lie after the hour of one local day?"""
+    """Return true if both instants are on the same local day, at or after the hour."""
     there, here = at.astimezone(zone), now.astimezone(zone)
     return hour is not None and there.date() == here.date() and min(there.hour, here.hour) >= hour
 
@@ -114,7 +114,7 @@ def _same_evening(at: datetime, now: datetime, zone: ZoneInfo, hour: int | None)
 def keep_unless_worthwhile(
     plan: Roster, crews: PublishedCrews, forecast: Forecast, staffing: Staffing, fleet: VanPool | None
 ) -> Roster:
-    """The plan, but for the crews that stay as they are published."""
+    """Return the plan with the published crews that stay."""
     need = Need.of(forecast.quantiles, forecast.levels, staffing.orders_per_driver)
     sharing = None if fleet is None else fleet.drivers_per_van
     change = CrewChange(
@@ -152,8 +152,8 @@ def with_premiums(
     staffing: Staffing,
     names: Sequence[str] = (),
 ) -> RosterKind:
-    """The roster, with the reason of each crew that a premium keeps from the cheapest one, `free`;
-    crews are (shifts, depots, horizon)."""
+    """Add the reason to each crew that a premium keeps from the cheapest one, `free`; crews are
+    (shifts, depots, horizon)."""
     kept = schedule.has & (crews == schedule.crews).all(axis=0) & (free != crews).any(axis=0) & crews.any(axis=0)
     saving = sum(
         need.cost(was, staffing) - need.cost(best, staffing) for need, was, best in zip(needs, crews, free, strict=True)
@@ -175,33 +175,33 @@ def with_premiums(
 
 @dataclass(frozen=True)
 class VanChange:
-    """The vans of a plan and of the crews that are published, (depots, horizon)."""
+    """Vans of a plan and of the published crews, (depots, horizon)."""
 
-    placed: Ints  # of the plan
-    before: Ints  # that the published crews need
-    desired: Ints  # for all drivers that are wanted
-    usual: Doubles  # that the median needs
+    placed: Ints  # by the plan
+    before: Ints  # needed by the published crews
+    desired: Ints  # for all wanted drivers
+    usual: Doubles  # needed by the median
 
 
 @dataclass(frozen=True)
 class CrewChange:
     """Changes of published crews by a plan, (depots, horizon)."""
 
-    drivers: Ints  # of the plan
+    drivers: Ints  # crew of the plan
     differs: Bools
-    # drivers that the plan has beyond the published crew; of shifts, those of each that has more
+    # drivers added to the published crew; with shifts, the sum over shifts that gain drivers
     further: Ints
-    saving: Doubles  # expected, of missing and idle drivers at what is declared of the first
-    cost: Doubles  # of the change: what is declared of each, and premiums
-    vans: VanChange | None  # None where the pipeline counts no vans
-    # name and crew of each shift of the plan; empty where none are declared
+    saving: Doubles  # expected, of missing and idle drivers, all at the declared cost of the first
+    cost: Doubles  # of the change: the declared cost, and premiums
+    vans: VanChange | None  # None if the pipeline counts no vans
+    # name and crew of each shift of the plan; empty if no shifts are declared
     shifts: tuple[tuple[str, Ints], ...] = ()
 
 
 @dataclass(frozen=True)
 class Staying:
-    """Published crews that stay, (depots, horizon), and of which a second change of the day is
-    why."""
+    """Published crews that stay, (depots, horizon), and those that stay because of a second change
+    of the day."""
 
     stay: Bools
     bound: Bools
@@ -216,7 +216,8 @@ class Staying:
         staffing: Staffing,
         fleet: VanPool | None,
     ) -> Staying:
-        """The choice that saves most, less what changes cost; `need` is that of whole days."""
+        """Choose the crews that save most, net of the costs of changes; `need` is that of whole
+        days."""
         eligible = _may_stay(change, crews, need, open_, staffing)
         bound = eligible & crews.had_change & (change.further < FAR_SHORT)
         eligible &= bound | (change.cost > 0)
@@ -227,7 +228,7 @@ class Staying:
         return cls(stay, bound)
 
     def vans(self, change: CrewChange) -> Ints | None:
-        """The vans of what goes out, (depots, horizon); None where the pipeline counts none."""
+        """Resulting vans, (depots, horizon); None if the pipeline counts no vans."""
         if change.vans is None:
             return None
         return np.where(self.stay, change.vans.before, change.vans.placed).astype(np.int32)
@@ -235,7 +236,7 @@ class Staying:
     def explained(
         self, roster: RosterKind, change: CrewChange, crews: PublishedCrews, staffing: Staffing, fleet: VanPool | None
     ) -> RosterKind:
-        """The roster that goes out, with what was left as it was and why, what changed, loans and
+        """Return the resulting roster, with the crews left unchanged and why, changes, loans and
         missing vans."""
         changed = (crews.drivers >= 0) & ~self.stay & change.differs
         left = {
@@ -256,8 +257,7 @@ class Staying:
 
 
 def _may_stay(change: CrewChange, crews: PublishedCrews, need: Need, open_: Bools, staffing: Staffing) -> Bools:
-    """Marks depots whose published crew differs from the plan's, and is within limits and
-    floors."""
+    """Mask of depots whose published crew differs from the plan's, and is within limits and floors."""
     limits = staffing.crew
     floor = np.maximum(shortage.floors(need, staffing), limits.min)
     most = np.inf if limits.max is None else limits.max
@@ -268,8 +268,10 @@ def _may_stay(change: CrewChange, crews: PublishedCrews, need: Need, open_: Bool
 
 
 def _stay_on(day: int, vans: VanChange | None, eligible: Bools, worth: Doubles, fleet: VanPool | None) -> Bools:
-    """Depots that stay on a day (depots,), until no lender is shorter than a borrower would be
-    without its last van."""
+    """Depots that stay on a day (depots,).
+
+    Repeat until no lender is shorter than a borrower would be without its last van.
+    """
     if fleet is None or vans is None:
         return eligible & (worth >= 0)
     placed, before = vans.placed[:, day], vans.before[:, day]
@@ -287,8 +289,7 @@ def _stay_on(day: int, vans: VanChange | None, eligible: Bools, worth: Doubles, 
 
 
 def _chosen(eligible: Bools, worth: Doubles, further: Ints, placed: Ints, fleet: VanPool) -> Bools:
-    """Depots that stay, if that takes so many `further` vans of each next to those `placed`,
-    (depots,)."""
+    """Depots that stay if this takes `further` vans each beyond those `placed`, (depots,)."""
     stay = np.zeros_like(eligible)
     if fleet.home is None:
         groups, own = [np.arange(len(placed))], np.zeros(1, np.int32)
@@ -308,7 +309,7 @@ def _chosen(eligible: Bools, worth: Doubles, further: Ints, placed: Ints, fleet:
 
 
 def choose(worth: Doubles, vans: Ints, free: int) -> NDArray[np.bool_]:
-    """The items of most worth together that take no more than the free vans; negative ones give."""
+    """Items with the largest total worth that need at most `free` vans; negative items free vans."""
     least = -int(vans[vans < 0].sum())
     best = np.full(least + int(vans[vans > 0].sum()) + 1, -np.inf)
     best[least] = 0
@@ -330,7 +331,7 @@ def choose(worth: Doubles, vans: Ints, free: int) -> NDArray[np.bool_]:
 
 
 def crew_names(staffing: Staffing) -> list[str]:
-    """Names of a day's crews: those of the shifts, or the whole day's."""
+    """Names of a day's crews: those of the shifts, or that of the whole day."""
     return [shift.name for shift in staffing.shifts] or [WHOLE_DAY]
 
 
@@ -340,8 +341,8 @@ def with_set_crews(
     forecast: Forecast,
     staffing: Staffing,
 ) -> PublishedCrews | None:
-    """Published crews of a forecast's days, in which those set by hand come first; crews of other shifts than those
-    declared are left out."""
+    """Published crews of a forecast's days, replaced by those set by hand; crews of other shifts
+    than those declared are dropped."""
     names, shape = crew_names(staffing), forecast.open.shape
     crews = np.full((len(names), *shape), NOT_PUBLISHED, np.int32)
     for row, depot in enumerate(forecast.depot_ids):

@@ -1,18 +1,16 @@
-"""Backtest of staffing costs: our rosters against those that are made without a model of cost, on
-past days.
+"""Backtest of staffing costs: our rosters against those made without a cost model, on past days.
 
-All rosters have the same limits and vans. Ours is the cheapest one (`rosters.cheapest`) of the
+All rosters have the same limits and vans. Ours is the cheapest one (`rosters.cheapest`) for the
 candidate's forecast. "Median plus buffer" adds the same share, or the same number of drivers, to
-what the candidate's median needs; the buffer is chosen anew each week as the one that would have
-been cheapest on all replayed days before and on the four weeks before these, which makes it the
-fairest rival. "Same as last week" rosters what the same weekday needed when it was last known.
-Perfect foresight knows what will come, and pays only for what limits and vans forbid, and for days
-on which a depot was expected to be closed and was not.
+the need of the candidate's median; each week the buffer is chosen that would have been cheapest on
+all replayed days before and on the four weeks before these, which makes it the fairest rival. "Same
+as last week" rosters the last known need of the same weekday. Perfect foresight knows the actuals,
+and pays only for the effects of limits and vans, and for days on which a depot was expected to be
+closed and was not.
 
-Where shifts are declared, all of this is by shift: each way to roster has a crew for each, by the
-share that is declared of it, or learned up to tonight, and is billed for each shift by itself.
-Orders are taken to have come by the same shares, so that the bills say nothing of shares that are
-wrong.
+If shifts are declared, all of this is by shift: each rostering policy has a crew per shift, by its
+declared share, or by the share learned up to now, and is billed per shift. Actual orders are split
+by the same shares, so that the bills do not show errors of the shares.
 """
 
 from __future__ import annotations
@@ -32,23 +30,24 @@ from forecaster.staffing.roster_ways import RosterWays
 from forecaster.staffing.rosters import van_pool
 from forecaster.staffing.shift_values import ShiftShares
 
-DEFAULT_DAYS = 56  # replayed where nothing else is said
-WEEKS = 8  # of the past in which the same weekday is looked for
+DEFAULT_DAYS = 56  # days replayed by default
+WEEKS = 8  # weeks back in which the same weekday is searched
 BUFFERS = (*((share / 100, 0.0) for share in range(-30, 101)), *((0.0, step / 20) for step in range(-20, 41)))
 OURS, BUFFER, LAST_WEEK, FORESIGHT = "ours", "median plus buffer", "same as last week", "perfect foresight"
 
 
 @dataclass(frozen=True)
 class Bill:
-    """Cost of one rostering policy over all depots and days with a known count."""
+    """Cost of one rostering policy over all depots and days with known actuals."""
 
     roster: str
     cost: float
-    short: int  # drivers that were missing, in all
-    idle: int  # drivers too many
-    short_days: float  # share of depots and days with a driver missing
-    days: int  # depots and days
-    # rostered, in all: drivers by `staffing.shift_hours`, or by the hours of their shifts
+    short: int  # missing drivers in total
+    idle: int  # surplus drivers
+    short_days: float  # share of depot-days with a missing driver
+    days: int  # depot-days
+    # rostered hours in total: drivers times `staffing.shift_hours`, or times the hours of their
+    # shifts
     hours: float
 
     def to_json(self) -> dict[str, object]:
@@ -57,26 +56,26 @@ class Bill:
 
 @dataclass(frozen=True)
 class NoticeBill:
-    """Cost of crews that change inside the notice of a published schedule in one way."""
+    """Cost of crews under one policy for changes within the notice of a published schedule."""
 
     roster: str
     cost: float  # of missing and idle drivers
     premiums: float
-    changes: int  # drivers more or fewer inside the notice
+    changes: int  # drivers added or removed within the notice
     unpriced: int  # of these, without a premium
 
 
 @dataclass(frozen=True)
 class Bills:
-    """The bills, the cheapest first, and the buffers that were chosen, cutoff by cutoff; with a
-    published schedule also what its notice costs."""
+    """The bills, cheapest first, and the chosen buffers by cutoff; with a published schedule also
+    the cost of its notice."""
 
     bills: tuple[Bill, ...]
     buffers: tuple[str, ...]
     notice: tuple[NoticeBill, ...] = ()
 
     def lines(self) -> list[str]:
-        """A table for a screen."""
+        """Lines of a table for the terminal."""
         width = max(len(bill.roster) for bill in self.bills)
         table = [f"{'':{width}}  {'cost':>12}{'a day':>9}{'hours':>10}{'missing':>10}{'idle':>10}{'days short':>12}"]
         for bill in self.bills:
@@ -102,10 +101,10 @@ class Bills:
 
 
 def holdout_spec(spec: Spec, days: int | None, *, staffing: bool) -> Spec:
-    """The pipeline with the days that are to be held out; of rosters a week apart, eight weeks by
-    default.
+    """Return the pipeline with the holdout days; for rosters these are weekly cutoffs, eight weeks
+    by default.
 
-    Raises SpecError where rosters are asked for and their costs are not declared.
+    Raises SpecError if rosters are requested and their costs are not declared.
     """
     if staffing and spec.staffing is None:
         raise SpecError(
@@ -124,9 +123,11 @@ def backtest_costs(
     spec: Spec,
     shares: ShiftShares | None = None,
 ) -> Bills:
-    """The bills of all rosters over the folds, a model's forecasts; `earlier` are its forecasts of
-    days before them, which only the first buffers are chosen on. `panel` is tonight's, for what its
-    depots are, as are learned `shares` of shifts."""
+    """Bills of all rosters over the folds, a model's forecasts.
+
+    `earlier` are its forecasts of days before them, used only to choose the first buffers. The
+    latest `panel` describes the depots, and the learned `shares` of shifts are the latest ones too.
+    """
     assert spec.staffing is not None
     costs, fleet = spec.staffing, van_pool(panel, spec)
     ways = RosterWays(costs, fleet, shares if costs.shifts else None)
@@ -155,24 +156,25 @@ def _total(ways: RosterWays, crews: Ints, fold: Fold) -> float:
 
 
 def buffered_need(fold: Fold, buffer: tuple[float, float], costs: Staffing) -> Doubles:
-    """Need of the median with its buffer, in fractions of a driver."""
+    """Need of the median plus buffer, in fractions of a driver."""
     share, drivers = buffer
     need: Doubles = fold.forecast.median.astype(float) / costs.orders_per_driver * (1 + share) + drivers
     return need
 
 
 def _last_week(fold: Fold, panel_at: PanelAt) -> Doubles:
-    """The orders of the same weekday when they were last known; 0 where they were not in eight
-    weeks."""
+    """Last known orders of the same weekday; 0 if unknown in the last eight weeks."""
     before = panel_at(fold.forecast.cutoff)
     orders: Doubles = np.where(before.open[:, : before.history], before.demand, np.nan)
     return np.nan_to_num(same_weekday_orders(orders, fold.actuals.shape[1]))
 
 
 def same_weekday_orders(orders: Doubles, steps: int) -> Doubles:
-    """Orders (depots, steps) of the same weekday when they were last known in eight weeks, of
-    orders (depots, days) up to the cutoff, NaN where closed or not known; NaN where they were
-    not."""
+    """Last known orders of the same weekday within eight weeks, (depots, steps).
+
+    `orders` (depots, days) end at the cutoff and are NaN if closed or unknown; the result is NaN if
+    none is known.
+    """
     orders = np.pad(orders, [(0, 0), (7 * WEEKS, 0)], constant_values=np.nan)
     last_known = np.full((len(orders), steps), np.nan)
     for back in range(1, WEEKS + 1):
@@ -195,6 +197,6 @@ def _bill(name: str, crews: Sequence[Ints], folds: Sequence[Fold], ways: RosterW
 
 
 def describe_buffer(buffer: tuple[float, float]) -> str:
-    """As people write it: "+26%", "+0.50 drivers"."""
+    """Text of a buffer: "+26%", "+0.50 drivers"."""
     share, drivers = buffer
     return f"{drivers:+.2f} drivers" if drivers else f"{share:+.0%}"

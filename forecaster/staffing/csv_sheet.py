@@ -1,7 +1,6 @@
-"""CSV serialization (RFC 4180) without formula injection: a spreadsheet opens it without running
-anything.
+"""CSV serialization (RFC 4180) without formula injection: opening it in a spreadsheet runs nothing.
 
-A text that begins as a formula does gets a ' before it; numbers stay numbers.
+A text that begins like a formula gets a leading '; numbers stay numbers.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import date
 from typing import Any
 
-FORMULA = frozenset("=+-@\t\r\n＝＋－＠")  # the wide ones count as the narrow ones in some spreadsheets
+FORMULA = frozenset("=+-@\t\r\n＝＋－＠")  # full-width signs act as the normal ones in some spreadsheets
 
 
 @dataclass(frozen=True)
@@ -31,20 +30,20 @@ class CsvSheet:
 
 
 def sheet(row: type, rows: Iterable[Any]) -> CsvSheet:
-    """Dataclasses of one kind, a column for each field."""
+    """Sheet of dataclasses of one type, one column per field."""
     columns = tuple(field.name for field in fields(row))
     return CsvSheet(columns, [[getattr(record, name) for name in columns] for record in rows])
 
 
 def cell(value: Any) -> str:
-    """As JSON spells it, but for text, which stands bare, and what is not known, which is empty."""
+    """Return a value in JSON spelling, except that text is unquoted and None is empty."""
     if value is None:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
         return repr(value)
-    if isinstance(value, date):  # and datetime
+    if isinstance(value, date):  # includes datetime
         return value.isoformat().replace("+00:00", "Z")
     if isinstance(value, str):
         return harmless(value)
@@ -52,8 +51,10 @@ def cell(value: Any) -> str:
 
 
 def harmless(text: str) -> str:
-    """Spreadsheets pass over blanks before a formula, and some over the mark that is put before
-    one."""
+    """Prefix a text that a spreadsheet may read as a formula.
+
+    Spreadsheets skip blanks before a formula, and some skip the prefix too.
+    """
     bare = text.lstrip(" \u00a0\ufeff\x00")
     return f"'{text}" if text[:1] in FORMULA or bare[:1] in FORMULA else text
 

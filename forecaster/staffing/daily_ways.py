@@ -1,9 +1,9 @@
-"""What each way to roster made of one day: the crews of ours, of its rivals and of ten more vans,
-and what they cost.
+"""Crews and costs of each rostering policy on one day: ours, its rivals, and ours with ten more
+vans.
 
-The rivals are those of `cost_backtest`, which has the arithmetic. All keep to the same limits and
-vans, and are billed on the same depots; where shifts are declared, all have a crew for each and are
-billed for each by itself. Crews are (shifts, depots, 1), of one shift where none is declared.
+The rivals and the arithmetic are those of `cost_backtest`. All policies have the same limits and
+vans, and are billed on the same depots; if shifts are declared, all have a crew per shift and are
+billed per shift. Crews are (shifts, depots, 1), with one shift if none is declared.
 """
 
 from __future__ import annotations
@@ -33,17 +33,16 @@ from forecaster.staffing.cost_backtest import (
 )
 from forecaster.staffing.roster_ways import RosterWays
 
-PLAIN_MEDIAN = BUFFERS.index((0.0, 0.0))  # where no day before tells of a better one
+PLAIN_MEDIAN = BUFFERS.index((0.0, 0.0))  # default while there are no earlier days
 
 
 def crews(
     fold: Fold, published: Ints, before: Doubles, buffer: tuple[float, float], rosters: RosterWays
 ) -> dict[str, Ints]:
-    """Way to roster → crews (shifts, depots, 1) of a fold of one day, which the model alone
-    forecast.
+    """Rostering policy → crews (shifts, depots, 1) of a one-day fold forecast by the model alone.
 
-    `published` are the crews that went out, planners' numbers included; `before` are orders
-    (depots, days) up to the cutoff, NaN where closed or not known.
+    `published` are the published crews, including planners' numbers; `before` are orders (depots,
+    days) up to the cutoff, NaN if closed or unknown.
     """
     costs = rosters.costs
     ahead = (fold.forecast.target_dates[0] - fold.forecast.cutoff).days
@@ -63,7 +62,7 @@ def crews(
 
 
 def buffer_costs(fold: Fold, rosters: RosterWays) -> tuple[float, ...]:
-    """Cost of each buffer on this day, by which those of later days are chosen."""
+    """Cost of each buffer on this day, used to choose those of later days."""
     return tuple(
         float(np.nansum(rosters.billed(rosters.limited(buffered_need(fold, buffer, rosters.costs), fold), fold).cost))
         for buffer in BUFFERS
@@ -71,7 +70,7 @@ def buffer_costs(fold: Fold, rosters: RosterWays) -> tuple[float, ...]:
 
 
 def best_buffer(costs_before: Sequence[Sequence[float]]) -> tuple[float, float]:
-    """The buffer that was cheapest on all days before; the plain median where there is none."""
+    """The cheapest buffer on all days before; the plain median if there are none."""
     known = [day for day in costs_before if len(day) == len(BUFFERS)]
     return BUFFERS[int(np.sum(known, axis=0).argmin())] if known else BUFFERS[PLAIN_MEDIAN]
 
@@ -79,8 +78,8 @@ def best_buffer(costs_before: Sequence[Sequence[float]]) -> tuple[float, float]:
 def bills(
     ways: Mapping[str, Ints], fold: Fold, cities: Sequence[str], rosters: RosterWays, day: date
 ) -> tuple[WayCost, ...]:
-    """Cost of each policy in each city, of the depots whose count is known; `cities` has the city
-    of each depot."""
+    """Cost of each policy in each city, over depots with known actuals; `cities` has the city of
+    each depot."""
     names, of_depot = np.unique(np.asarray(cities, object).astype(str), return_inverse=True)
     rows = []
     for way, crew in ways.items():

@@ -1,17 +1,16 @@
-"""Who may lend: no depot lends a van to one that even without it has a larger share of what it
-needs.
+"""Lending rule: no depot lends a van to one that even without it has a larger share of its need.
 
 A depot with fewer vans than its own lends, one with more borrows. A lender that is short may envy a
-borrower only as far as the borrower's last van goes: envy-freeness up to one item, with weights
-(Budish 2011, "The combinatorial assignment problem", Journal of Political Economy 119; Chakraborty,
-Igarashi, Suksompong & Zick 2021, "Weighted envy-freeness in indivisible item allocation", ACM
-Transactions on Economics and Computation 9). Without "up to one" a depot that owns three vans and
-needs three could hardly ever lend one, since two are but 0.67, whatever others lack.
+borrower only by the borrower's last van: weighted envy-freeness up to one item (Budish 2011, "The
+combinatorial assignment problem", Journal of Political Economy 119; Chakraborty, Igarashi,
+Suksompong & Zick 2021, "Weighted envy-freeness in indivisible item allocation", ACM Transactions on
+Economics and Computation 9). Without "up to one", a depot that owns and needs three vans could
+hardly ever lend one, since two are only 0.67 of its need, whatever others lack.
 
-The rule says that in each city there is a share which every lender has at least, and which no
-borrower would exceed without its last van. Once this share is fixed, each depot has between a
-fewest and a most vans, under which giving the next van to the worthiest claim is optimal; so a city
-is solved by trying every share that matters.
+Under the rule, each city has a share that every lender reaches, and that no borrower would exceed
+without its last van. For a fixed share, each depot has a minimum and a maximum number of vans,
+within which giving the next van to the best claim is optimal; so a city is solved by trying every
+relevant share.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ from numpy.typing import NDArray
 
 from forecaster.core.arrays import Doubles, Ints
 
-# shares by claims of one city, and 16 to 256 shares; of more, evenly many are tried
+# limit of shares × claims of one city, with 16 to 256 shares; beyond it, evenly spaced shares are
+# tried
 MOST_TRIED = 100_000
-LEAST_NEED = 0.001  # vans: who needs none has every share
+LEAST_NEED = 0.001  # vans; a depot without need has a very large share
 _ALMOST = 1e-9
 
 
 @dataclass(frozen=True)
 class DepotVans:
-    """Depots on a day; of each the vans at home, those wanted, and those that its work needs, in
-    fractions."""
+    """Depots on a day: vans at home, wanted vans, and vans needed by the work, in fractions."""
 
     home: Ints
     wanted: Ints
@@ -43,8 +42,10 @@ class DepotVans:
 
 
 def breaches(placed: Ints, depots: DepotVans, city: NDArray[np.intp]) -> dict[int, tuple[float, float]]:
-    """The cities in which a depot lends that is shorter than a borrower would be without its last
-    van; of each the smallest share of those who lend, and the largest of those who borrow."""
+    """Cities in which a lender is shorter than a borrower would be without its last van.
+
+    Each maps to the smallest share of its lenders and the largest of its borrowers.
+    """
     lends, borrows = (placed < depots.home) & (placed < depots.wanted), placed > depots.home
     cities = int(city.max(initial=-1)) + 1
     lowest, highest = np.full(cities, np.inf), np.full(cities, -np.inf)
@@ -62,13 +63,13 @@ def best_bounds(
     weights: Doubles,
     between: tuple[float, float] = (0.0, np.inf),
 ) -> tuple[Ints, Ints]:
-    """The fewest and most vans of each depot that keep the rule and leave the most of worth to so
-    many vans.
+    """Minimum and maximum vans of each depot that keep the rule and allow the largest worth for
+    `vans` vans.
 
-    `depot` and `van` are the city's claims, the worthiest first, and `weights` (claims, criteria)
-    what each adds, by criteria of falling importance. No share outside the breach of a placing with
-    so many vans, `between`, is better than its ends: above it borrowers are not bound, below it
-    lenders are not, and the other side is bound more.
+    `depot` and `van` are the city's claims, best first, and `weights` (claims, criteria) the worth
+    of each, by criteria of decreasing priority. Only shares in `between`, the breach of an
+    allocation with that many vans, matter: above it borrowers are not bound, below it lenders are
+    not, and the other side is bound more.
     """
     most = int(np.clip(MOST_TRIED // max(len(depot), 1), 16, 256))
     low, high = bounds_by_share(depots, between, most)
@@ -85,7 +86,7 @@ def best_bounds(
 def bounds_by_share(
     depots: DepotVans, between: tuple[float, float] = (0.0, np.inf), tried: int = 256
 ) -> tuple[Ints, Ints]:
-    """The fewest and most vans (shares, depots) for each share that may lie between lenders and
+    """Minimum and maximum vans (shares, depots) for each share that may separate lenders and
     borrowers."""
     shares = _shares(depots, *between)
     if len(shares) > tried:
@@ -98,7 +99,7 @@ def bounds_by_share(
 
 
 def _shares(depots: DepotVans, least: float, most: float) -> Doubles:
-    """Every share in a range at which a depot's bounds change, the smallest first."""
+    """All shares in a range at which a depot's bounds change, ascending."""
     counts = np.arange(depots.wanted.max(initial=0) + 1)
     of_all = (counts / depots.need[:, None])[counts <= depots.wanted[:, None]]
     shares: Doubles = np.unique(of_all[(of_all >= least - _ALMOST) & (of_all <= most + _ALMOST)])
@@ -106,7 +107,7 @@ def _shares(depots: DepotVans, least: float, most: float) -> Doubles:
 
 
 def largest(scores: Doubles) -> int:
-    """The row that is largest by its first column, among equals by its second, and so on."""
+    """Index of the lexicographically largest row, within a tolerance."""
     rows = np.arange(len(scores))
     for column in scores.T:
         best = column[rows].max()

@@ -1,8 +1,8 @@
-"""How many drivers days may need: the distribution of N = ceil(orders / orders_per_driver), from
+"""Distribution of the number of drivers that days need, N = ceil(orders / orders_per_driver), from
 published quantiles.
 
-Orders come whole, and models never say quite zero: a quantile of less than half an order is read as
-no order, unless that much is a good part of a driver's day.
+Orders are whole, and models never forecast exactly zero: a quantile of less than half an order
+counts as no order, unless it is a substantial part of a driver's day.
 """
 
 from __future__ import annotations
@@ -17,27 +17,26 @@ from numpy.typing import NDArray
 from forecaster.config import Staffing
 from forecaster.core.arrays import Doubles, Ints
 
-NO_ORDER = 0.5  # orders below which a quantile stands for none,
-NO_WORK = 0.05  # and shares of a driver's day that it must stay below as well
-DIGITS = 6  # of drivers: 30.000002 orders, as float32 has it, are three drivers' worth
+NO_ORDER = 0.5  # orders; a smaller quantile counts as none,
+NO_WORK = 0.05  # if it is also below this share of a driver's day
+DIGITS = 6  # decimals of driver numbers: 30.000002 orders, a float32 artifact, are three drivers' work
 
 
 @dataclass(frozen=True)
 class Need:
-    """Need for drivers, as quantile functions of orders / orders_per_driver that are straight
-    between knots.
+    """Need for drivers, as piecewise linear quantile functions of orders / orders_per_driver.
 
-    Beyond the outermost published level they go on straight to level 0 or 1, as far as gives the
-    tail the mean that a normal's would have whose quantiles run through the two outermost levels;
-    they never pass below 0.
+    Beyond the outermost published levels they continue linearly to level 0 or 1, at the slope that
+    gives the tail the mean of a normal through the quantiles of the two outermost levels; they
+    never fall below 0.
     """
 
-    knots: Doubles  # (levels + 2, …), rising along the first axis
+    knots: Doubles  # (levels + 2, …), ascending along the first axis
     levels: tuple[float, ...]  # of the knots, from 0 to 1
 
     @classmethod
     def of(cls, quantiles: NDArray[np.floating], levels: Sequence[float], orders_per_driver: float) -> Need:
-        """From quantiles of orders (…, levels)."""
+        """Need from quantiles of orders (…, quantile levels)."""
         none = quantiles < min(NO_ORDER, NO_WORK * orders_per_driver)
         drivers = np.moveaxis(np.where(none, 0.0, quantiles.astype(float)), -1, 0) / orders_per_driver
         lowest = np.maximum(drivers[0] - _tail_reach(levels[0], levels[1]) * (drivers[1] - drivers[0]), 0)
@@ -45,11 +44,11 @@ class Need:
         return cls(np.round(np.concatenate([[lowest], drivers, [highest]]), DIGITS), (0.0, *levels, 1.0))
 
     def at(self, cells: NDArray[np.intp]) -> Need:
-        """Of some of the days, by their place when all are put in one row."""
+        """Select days by their index in the flattened array."""
         return Need(self.knots.reshape(len(self.knots), -1)[:, cells], self.levels)
 
     def level(self, ratio: float) -> Doubles:
-        """The quantiles at one level."""
+        """Quantiles at one quantile level."""
         right = int(np.clip(np.searchsorted(self.levels, ratio), 1, len(self.levels) - 1))
         share = (ratio - self.levels[right - 1]) / (self.levels[right] - self.levels[right - 1])
         quantiles: Doubles = np.round(self.knots[right - 1] * (1 - share) + self.knots[right] * share, DIGITS)
@@ -65,14 +64,14 @@ class Need:
         return probability
 
     def idle(self, crew: Ints | Doubles) -> Doubles:
-        """E(crew - N)+, exactly: the sum of P(N ≤ k) over all k below the crew, piece by piece an
-        arithmetic series."""
+        """E(crew - N)+, exactly: the sum of P(N ≤ k) over all k below the crew, an arithmetic
+        series on each piece."""
         expected: Doubles = np.maximum(crew - np.ceil(self.knots[-1]), 0.0)
         for left, right, low, high in self._pieces():
-            # whole numbers from first to before last
+            # the integers from `first` to before `last`
             first, last = np.ceil(left), np.minimum(np.ceil(right), crew)
             count = np.maximum(last - first, 0)
-            # what they lie beyond the left end, together
+            # sum of their distances from the left end
             beyond = count * ((first + last - 1) / 2 - left)
             width = right - left
             expected += low * count + (high - low) * np.divide(
@@ -88,10 +87,10 @@ class Need:
         return expected
 
     def cost(self, crew: Ints, staffing: Staffing) -> Doubles:
-        """G(crew): what this many drivers are expected to cost in missing and idle ones."""
+        """G(crew): expected cost of missing and idle drivers."""
         idle = self.idle(crew)
         bill = staffing.cost_short * (self.mean - crew + idle) + staffing.cost_idle * idle
-        expected: Doubles = np.maximum(bill, 0)  # not -1e-14
+        expected: Doubles = np.maximum(bill, 0)  # avoids -1e-14
         return expected
 
     def _pieces(self) -> zip[tuple[Doubles, Doubles, float, float]]:
@@ -99,7 +98,7 @@ class Need:
 
 
 def _tail_reach(outer: float, inner: float) -> float:
-    """Length of the tail beyond the outer level, as a multiple of the step between the two
+    """Length of the tail beyond the outer level, as a multiple of the distance between the two
     outermost quantiles."""
     normal = NormalDist()
     first, second = normal.inv_cdf(outer), normal.inv_cdf(inner)

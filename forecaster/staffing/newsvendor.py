@@ -2,16 +2,16 @@
 
 The newsvendor model (Arrow, Harris & Marschak 1951; Porteus, Foundations of Stochastic Inventory
 Theory, ch. 1) in whole drivers. A day needs N = ceil(orders / orders_per_driver) drivers; each
-missing one costs `cost_short`, each one too many `cost_idle`. A crew of n costs G(n) = cost_short
-E(N - n)+ + cost_idle E(n - N)+ in expectation, and one driver more changes that by (cost_short +
-cost_idle) P(N ≤ n) - cost_short, which rises with n. So G is convex, and the cheapest crew is the
-smallest that suffices with probability cost_short / (cost_short + cost_idle). Where vans are too
-few for these crews, `shortage` says what each is worth.
+missing one costs `cost_short`, each surplus one `cost_idle`. The expected cost of a crew of n is
+G(n) = cost_short E(N - n)+ + cost_idle E(n - N)+, and one driver more changes it by (cost_short +
+cost_idle) P(N ≤ n) - cost_short, which increases with n. So G is convex, and the cheapest crew is
+the smallest that suffices with probability cost_short / (cost_short + cost_idle). If there are too
+few vans for these crews, `shortage` defines the worth of each van.
 
-A published schedule adds what each driver more or fewer than its crew costs in premiums, `added` and
-`removed`. That is convex too, so a crew below which one more saves over `added` rises, one of which
-the last saves less than nothing by over `removed` falls, and any crew in between stays: the cheapest
-is the published one, moved no further than into these two bounds.
+A published schedule adds premiums, `added` and `removed`, for each driver more or fewer than its
+crew. That is convex too: a crew rises while one more driver saves more than `added`, falls while
+the last one saves less than minus `removed`, and stays in between. The cheapest crew is the
+published one, clipped to these two bounds.
 """
 
 from __future__ import annotations
@@ -30,32 +30,34 @@ from forecaster.staffing import shortage
 from forecaster.staffing.need import Need
 from forecaster.staffing.vans import Loan, VanPool
 
-NOT_PUBLISHED = -1  # in the place of a crew
+NOT_PUBLISHED = -1  # stands for a crew
 
 
 @dataclass(frozen=True)
 class PublishedSchedule:
-    """Crews that people were given notice of, and premiums of each driver more or fewer; arrays
-    (shifts, depots, horizon), in which a day without declared shifts is one shift."""
+    """Crews announced to people, and premiums of each driver more or fewer.
 
-    crews: Ints  # NOT_PUBLISHED on days of no schedule
+    Arrays (shifts, depots, horizon); a day without declared shifts is one shift.
+    """
+
+    crews: Ints  # NOT_PUBLISHED on days without a schedule
     added: Doubles
     removed: Doubles
-    by_hand: Bools | None = None  # days whose crew a planner set, (depots, horizon)
+    by_hand: Bools | None = None  # mask of days whose crew a planner set, (depots, horizon)
 
     @property
     def has(self) -> Bools:
-        """Marks days of the schedule, (depots, horizon)."""
+        """Mask of the schedule's days, (depots, horizon)."""
         return np.asarray((self.crews >= 0).all(axis=0), bool)
 
     def premium(self, crews: Ints) -> Doubles:
-        """Premiums of a change to these crews, (depots, horizon); 0 on days of no schedule."""
+        """Premiums for a change to these crews, (depots, horizon); 0 on days without a schedule."""
         further = crews - self.crews
         paid = self.added * np.maximum(further, 0) + self.removed * np.maximum(-further, 0)
         return np.where(self.has, paid.sum(axis=0), 0.0)
 
     def on(self, day: slice) -> PublishedSchedule:
-        """Of some of the days."""
+        """Select some of the days."""
         by_hand = None if self.by_hand is None else self.by_hand[:, day]
         return PublishedSchedule(self.crews[:, :, day], self.added[:, :, day], self.removed[:, :, day], by_hand)
 
@@ -64,27 +66,27 @@ class PublishedSchedule:
 class Roster:
     """Rosters; arrays (depots, horizon), on closed days 0, and NaN in `one_more` and `one_fewer`.
 
-    Money is what the crew is expected to cost in missing and idle drivers, each at what is declared
-    of the first, not its wages.
+    Costs are expected costs of missing and idle drivers, all at the declared cost of the first,
+    without wages.
     """
 
     drivers: Ints
-    vans: Ints | None  # None = the pipeline counts no vans
-    chance_short: Doubles  # that the day needs more drivers than these
+    vans: Ints | None  # None: the pipeline counts no vans
+    chance_short: Doubles  # probability that the day needs more drivers
     expected_cost: Doubles
-    one_more: Doubles  # expected cost with one driver more; NaN where `crew.max` forbids it
-    one_fewer: Doubles  # with one driver fewer; NaN where `crew.min` forbids it
-    desired: Ints  # drivers with vans for all
+    one_more: Doubles  # expected cost with one driver more; NaN if `crew.max` forbids it
+    one_fewer: Doubles  # with one driver fewer; NaN if `crew.min` forbids it
+    desired: Ints  # drivers if there were vans for all
     loans: tuple[Loan, ...] = ()
     shortages: Mapping[tuple[int, int], Shortage] = field(default_factory=dict)  # by depot and day
-    # crews that stay as they are published
+    # crews that stay as published
     left: Mapping[tuple[int, int], LeftCrew] = field(default_factory=dict)
-    changed: Bools | None = None  # from what was published; None = that does not count
+    changed: Bools | None = None  # mask of crews that differ from the published ones; None: not tracked
 
 
 def cheapest_crew(need: Need, open_: Bools, staffing: Staffing, schedule: PublishedSchedule | None = None) -> Ints:
-    """The cheapest crew of each open day within the limits of `staffing.crew`, none on closed days;
-    premiums of a schedule count."""
+    """Cheapest crew of each open day within `staffing.crew`, 0 on closed days; includes premiums of
+    a schedule."""
     desired = _sufficient(need, np.zeros(open_.shape), staffing)
     if schedule is not None:
         least, most = (_sufficient(need, by, staffing) for by in (-schedule.added[0], schedule.removed[0]))
@@ -93,8 +95,8 @@ def cheapest_crew(need: Need, open_: Bools, staffing: Staffing, schedule: Publis
 
 
 def _sufficient(need: Need, dearer: Doubles, staffing: Staffing) -> Doubles:
-    """The smallest crews (depots, horizon) that are cheapest where a missing driver costs so much
-    more than `cost_short`, and an idle one as much less."""
+    """Smallest cheapest crews (depots, horizon) if a missing driver costs `dearer` more than
+    `cost_short`, and an idle one that much less."""
     crews = np.zeros(dearer.shape)
     for further in np.unique(dearer):
         ratio = (staffing.cost_short + further) / (staffing.cost_short + staffing.cost_idle)
@@ -104,8 +106,8 @@ def _sufficient(need: Need, dearer: Doubles, staffing: Staffing) -> Doubles:
 
 
 def within_limits(desired: NDArray[np.floating], open_: Bools, staffing: Staffing) -> Ints:
-    """Crews within the declared limits; since cost is convex, the nearest one allowed is the
-    cheapest one allowed."""
+    """Crews within the declared limits; cost is convex, so the nearest allowed crew is the cheapest
+    allowed one."""
     limits = staffing.crew
     return np.where(open_, np.clip(desired, limits.min, limits.max), 0).astype(np.int32)
 
@@ -113,8 +115,10 @@ def within_limits(desired: NDArray[np.floating], open_: Bools, staffing: Staffin
 def roster(
     forecast: Forecast, staffing: Staffing, fleet: VanPool | None = None, schedule: PublishedSchedule | None = None
 ) -> Roster:
-    """The cheapest roster of all depots under the declared limits and, with a fleet, the vans that
-    there are; a published schedule changes where that saves more than its premiums."""
+    """The cheapest roster of all depots under the declared limits and, with a fleet, its vans.
+
+    A published schedule changes only if that saves more than its premiums.
+    """
     need = Need.of(forecast.quantiles, forecast.levels, staffing.orders_per_driver)
     desired = cheapest_crew(need, forecast.open, staffing, schedule)
     if fleet is None:
@@ -146,8 +150,8 @@ def with_crews(
 
 
 def place_vans(desired: Ints, need: Need, staffing: Staffing, fleet: VanPool) -> Ints:
-    """The vans (depots, horizon) of the crews that the fleet can carry at least cost, over the
-    declared floors."""
+    """Vans (depots, horizon) of the cheapest crews that the fleet can carry, above the declared
+    floors."""
     cells = np.arange(desired.size).reshape(desired.shape)
     return fleet.allocate(
         -(-desired // fleet.drivers_per_van),

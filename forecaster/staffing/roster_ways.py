@@ -1,10 +1,9 @@
-"""Rosters of past days and their bills, by shift: ours, and those of rivals that have no model of
-cost.
+"""Rosters of past days and their bills, by shift: ours, and those of rivals without a cost model.
 
-A day without declared shifts is one shift with all of its orders. A rival wants so many drivers on
-a day, in fractions. Each shift gets its share of them, rounded up as in our rosters. Where a limit
-or the vans leave some out, shifts lose drivers in proportion: the last in the order of (k - 1/2) /
-n go first, for the k-th of n drivers of a shift, which is how Webster's method apportions seats.
+A day without declared shifts is one shift with all of its orders. A rival wants a fractional number
+of drivers on a day. Each shift gets its share of them, rounded up as in our rosters. If a limit or
+the vans exclude some, shifts lose drivers in proportion: the last in the order of (k - 1/2) / n go
+first, for the k-th of n drivers of a shift, which is Webster's method of apportioning seats.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from forecaster.staffing.vans import VanPool
 
 @dataclass(frozen=True)
 class Billed:
-    """The account of crews on past days, (depots, days); NaN where the orders are not known."""
+    """Account of crews on past days, (depots, days); NaN if the orders are unknown."""
 
     cost: Doubles  # of missing and idle drivers
-    short: Doubles  # drivers missing, over all shifts
-    idle: Doubles  # drivers too many
+    short: Doubles  # missing drivers, over all shifts
+    idle: Doubles  # surplus drivers
 
     @property
     def known(self) -> Bools:
@@ -44,14 +43,14 @@ class RosterWays:
 
     costs: Staffing
     fleet: VanPool | None
-    learned: ShiftShares | None = None  # of the depots of all folds; None: shares are declared
+    learned: ShiftShares | None = None  # for the depots of all folds; None: shares are declared
 
     @classmethod
     def of_depots(
         cls, costs: Staffing, fleet: VanPool | None, depots: int, shares: ShiftShares | None = None
     ) -> RosterWays:
-        """With `shares` of shifts where these are learned, or the shares of their hours where
-        nothing was learned."""
+        """Build with the learned `shares` of shifts, or with the shares of their hours if nothing
+        was learned."""
         if shares is None and costs.learns_shares:
             shares = plugin("shifts.shares").of_hours(costs, depots)
         return cls(costs, fleet, shares if costs.shifts else None)
@@ -68,21 +67,23 @@ class RosterWays:
         return roster.crews if isinstance(roster, ShiftRoster) else roster.drivers[None]
 
     def needed(self, orders: Floats | Doubles, fold: Fold) -> Doubles:
-        """Drivers of each shift that the orders of a fold's days need; NaN where these are not
-        known."""
+        """Drivers of each shift needed for the orders of a fold's days; NaN if these are unknown."""
         return self._by_shift(orders.astype(float) / self.costs.orders_per_driver, fold)
 
     def billed(self, crews: Ints, fold: Fold) -> Billed:
-        """The account of crews against the actual orders of a fold."""
+        """Account of crews against the actual orders of a fold."""
         missing = self.needed(fold.actuals, fold) - crews
         short, idle = np.maximum(missing, 0), np.maximum(-missing, 0)
         paid = self.costs.cost_short * short + self.costs.cost_idle * idle
         return Billed(paid.sum(axis=0), short.sum(axis=0), idle.sum(axis=0))
 
     def limited(self, need: Doubles, fold: Fold) -> Ints:
-        """Crews for so many drivers a day, in fractions (depots, horizon), within limits and vans;
-        where vans are too few, the next one goes to the depot with the smallest share of what it
-        wants."""
+        """Crews for a fractional number of drivers per day (depots, horizon), within limits and
+        vans.
+
+        If there are too few vans, the next one goes to the depot with the smallest share of its
+        wanted drivers.
+        """
         open_ = fold.forecast.open
         by_shift = np.where(open_, np.maximum(self._by_shift(need, fold), 0), 0).astype(np.int32)
         crews = self._within_crew(by_shift, fold)
@@ -112,8 +113,7 @@ class RosterWays:
         return shares
 
     def _in_proportion(self, crews: Ints) -> VanSharing:
-        """The drivers of crews in the order in which the last ones go first; vans are shared as
-        ours are."""
+        """Drivers of crews in the order in which they are kept; vans are shared as in our rosters."""
         rows = []
         for place, crew in enumerate(crews.reshape(len(crews), -1)):
             cell, number = Claims.rows(crew)
@@ -123,8 +123,8 @@ class RosterWays:
         return VanSharing.in_order(cell, shift, number, worth, self.costs.shifts, crews[0].size, per_van)
 
     def _within_crew(self, crews: Ints, fold: Fold) -> Ints:
-        """Within `crew.min` and `crew.max`, which are of the sum; who is missing for `min` joins
-        the largest share."""
+        """Crews within `crew.min` and `crew.max`, which apply to their sum; drivers missing for
+        `min` join the largest share."""
         limits, open_ = self.costs.crew, fold.forecast.open
         if limits.max is not None:
             crews = self._in_proportion(crews).first_of_each(limits.max).reshape(crews.shape)

@@ -1,5 +1,4 @@
-"""Rosters of a night: from the forecast and the fleet of its depots to what is published of each
-day."""
+"""Rosters of a run: from the forecast and the fleet of its depots to each day's published roster."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ def plan(
     published: PublishedCrews | None = None,
     shares: ShiftShares | None = None,
 ) -> Roster | None:
-    """The cheapest roster of the panel's depots; None where the pipeline plans no staff."""
+    """The cheapest roster of the panel's depots; None if the pipeline plans no staff."""
     return roster_for(forecast, panel, spec.staffing, published, shares)
 
 
@@ -39,9 +38,8 @@ def roster_for(
     published: PublishedCrews | None = None,
     shares: ShiftShares | None = None,
 ) -> Roster | None:
-    """The cheapest roster of the panel's depots, for what is declared of the staff, and what shares
-    of shifts are learned; None where nothing is. Crews that are published already change only where
-    that is worth it."""
+    """The cheapest roster of the panel's depots for the declared staffing and learned shares of
+    shifts; None without staffing. Crews already published change only if that is worthwhile."""
     if staffing is None:
         return None
     fleet = vans_of(panel, staffing)
@@ -60,8 +58,8 @@ def cheapest(
     shares: ShiftShares | None = None,
     schedule: PublishedSchedule | None = None,
 ) -> Roster:
-    """The cheapest roster where no crew but those of a schedule is published yet, by shift where
-    shifts are declared."""
+    """The cheapest roster with no published crews but those of a schedule, by shift if shifts are
+    declared."""
     if staffing.shifts:
         roster: Roster = plugin("shifts").roster(forecast, staffing, fleet, shares, schedule)
         return roster
@@ -69,20 +67,20 @@ def cheapest(
 
 
 def van_pool(panel: Panel, spec: Spec) -> VanPool | None:
-    """The vans of the panel's depots; None where the pipeline counts none."""
+    """Vans of the panel's depots; None if the pipeline counts none."""
     return vans_of(panel, spec.staffing) if spec.staffing else None
 
 
 def vans_of(panel: Panel, staffing: Staffing) -> VanPool | None:
-    """The vans of the panel's depots; None where the section counts none."""
+    """Vans of the panel's depots; None if the section counts none."""
     return VanPool.of(staffing.vans, panel.attributes, len(panel.depot_ids)) if staffing.vans else None
 
 
 def published_rosters(
     roster: Roster, forecast: Forecast, published: PublishedCrews | None = None, now: datetime | None = None
 ) -> dict[tuple[int, int], PublishedRoster]:
-    """Published roster of each open day, by the positions of depot and day; `now` is when crews
-    that are `published` already change."""
+    """Published roster of each open day, by the positions of depot and day; `now` is the instant of
+    changes of crews already `published`."""
     changed_at = dict(published.changed_at) if published is not None else {}
     by_hand = published.schedule.by_hand if published is not None and published.schedule is not None else None
     if roster.changed is not None and now is not None:
@@ -91,7 +89,7 @@ def published_rosters(
     for loan in roster.loans:
         borrowed[loan.borrower, loan.day].append((forecast.depot_ids[loan.lender], loan.vans))
         lent[loan.lender, loan.day].append((forecast.depot_ids[loan.borrower], loan.vans))
-    # plain numbers: they end as JSON
+    # plain numbers, which become JSON
     chances, cost = roster.chance_short.tolist(), roster.expected_cost.tolist()
     more, fewer = _nan_to_none(roster.one_more), _nan_to_none(roster.one_fewer)
     return {
@@ -116,14 +114,14 @@ def published_rosters(
 
 
 def _shift_crews(roster: Roster, row: int, step: int) -> tuple[tuple[str, int], ...]:
-    """The name and the crew of each shift of a day; empty where the pipeline declares none."""
+    """Name and crew of each shift of a day; empty if the pipeline declares none."""
     if not isinstance(roster, ShiftRoster):
         return ()
     return tuple(zip(roster.names, roster.crews[:, row, step].tolist(), strict=True))
 
 
 def _shares(roster: Roster, row: int, day: date) -> LearnedShares | None:
-    """The shares of a day's shifts; None where they are declared."""
+    """Shares of a day's shifts; None if they are declared."""
     if not isinstance(roster, ShiftRoster) or roster.shares is None:
         return None
     return roster.shares.published(roster.names, row, day)

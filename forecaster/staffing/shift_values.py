@@ -1,5 +1,5 @@
 """Values of days with shifts: their rosters, and learned shares of a day's orders;
-`staffing.shifts` makes them."""
+`staffing.shifts` computes them."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from forecaster.staffing import shortage
 from forecaster.staffing.need import Need
 from forecaster.staffing.newsvendor import PublishedSchedule, Roster
 
-FEW_DAYS = 7  # below which a depot takes the network's shares
+FEW_DAYS = 7  # days; a depot with fewer takes the network's shares
 
 
 @dataclass(frozen=True)
 class ShiftShares:
-    """The learned shares of all shifts, and from how much they were learned."""
+    """The learned shares of all shifts, and the size of their sample."""
 
     shares: Doubles  # (shifts, depots, 7), by weekday from Monday; they sum to 1 over shifts
-    days: Ints  # (depots, 7): days of each depot and weekday from which they were learned
+    days: Ints  # (depots, 7): sample days of each depot and weekday
 
     def on(self, dates: Sequence[date]) -> Doubles:
-        """Of days (shifts, depots, days)."""
+        """Shares on these days, (shifts, depots, days)."""
         return self.shares[:, :, [day.weekday() for day in dates]]
 
     @property
     def of_network(self) -> Bools:
-        """Marks depots that take the network's (depots,)."""
+        """Mask of depots that take the network's shares, (depots,)."""
         return np.asarray(self.days.sum(axis=1) < FEW_DAYS, bool)
 
     @property
     def known(self) -> bool:
-        """True if any day taught them; else they are those of the shifts' hours."""
+        """Return true if any day was learned from; otherwise shares follow the shifts' hours."""
         return bool(self.days.any())
 
     def published(self, names: Sequence[str], row: int, day: date) -> LearnedShares:
-        """Published shares of a depot's day."""
+        """Published shares of a depot-day."""
         weekday = day.weekday()
         shares = [round(float(share), 4) for share in self.shares[:, row, weekday]]
         source = "hours" if not self.known else "network" if self.of_network[row] else "depot"
@@ -51,21 +51,24 @@ class ShiftShares:
 
 @dataclass(frozen=True, kw_only=True)
 class ShiftRoster(Roster):
-    """A roster whose days are sums of shifts; the chance to be short is that of any shift, as
-    shifts move together."""
+    """A roster whose days are sums of shifts; the chance to be short is the maximum over shifts,
+    since these move together."""
 
     names: tuple[str, ...]  # of the shifts
     crews: Ints  # (shifts, depots, horizon)
     needs: tuple[Need, ...]  # of each shift, of (depots, horizon)
-    # for all drivers that are wanted, (depots, horizon); None = no vans are counted
+    # for all wanted drivers, (depots, horizon); None: no vans are counted
     desired_vans: Ints | None = None
-    shares: ShiftShares | None = None  # of the shifts; None = they are declared
-    schedule: PublishedSchedule | None = None  # whose crews and premiums counted
+    shares: ShiftShares | None = None  # None: shares are declared
+    schedule: PublishedSchedule | None = None  # schedule whose crews and premiums counted
 
     def savings(self, staffing: Staffing) -> tuple[list[Doubles], ...]:
-        """Expected savings of each driver of each crew, the first one first: of each shift a list
-        by depot and day. Missing drivers grow dearer, as they do where vans are scarce
-        (`shortage`), so that none of a day is missing in vain while another day is full."""
+        """Expected savings of each driver of each crew, the first one first: for each shift a list
+        by depot and day.
+
+        The cost of missing drivers grows as under scarce vans (`shortage`), so that missing drivers
+        are spread over the days.
+        """
         cells = np.arange(self.drivers.size)
         return tuple(
             np.split(shortage.driver_savings(crew.ravel(), need.at(cells), staffing), np.cumsum(crew.ravel())[:-1])

@@ -1,27 +1,29 @@
-"""What a shortage of vans costs, so that it is shared: convex in the share of a depot's missing
-drivers, over a floor.
+"""Cost of a shortage of vans, so that it is shared: convex in the share of a depot's missing
+drivers, above a floor.
 
 A day that needs N drivers and has n misses m = N - n. The k-th missing one costs cost_short (1 +
-growth (k - 1) / N), together cost_short (m + growth m (m - 1) / 2N): the first what is declared,
+growth (k - 1) / N), in total cost_short (m + growth m (m - 1) / 2N): the first costs as declared,
 later ones more, by the share of the day that is missing already. In shares s = m / N that is N
-cost_short (s + growth s² / 2) but for half a driver: equal shares are equally dear at the margin,
-whatever the size of the depot. Convex penalties of unmet shares are how fair allocation is had from
-a sum (Kelly, Maulloo & Tan 1998, "Rate control for communication networks", Journal of the
-Operational Research Society 49; Mo & Walrand 2000, "Fair end-to-end window-based congestion
-control", IEEE/ACM Transactions on Networking 8), and Σ (N - n)² / N is what Webster's apportionment
-makes least (Sainte-Laguë 1910; Balinski & Young 2001, Fair Representation, appendix A). A linear
-cost has no such margin: to starve one depot then costs no more than to ask a little of three.
+cost_short (s + growth s² / 2), except for half a driver: equal shares have equal marginal costs,
+whatever the size of the depot. Convex penalties of unmet shares are the standard way to a fair
+allocation by minimizing a sum (Kelly, Maulloo & Tan 1998, "Rate control for communication
+networks", Journal of the Operational Research Society 49; Mo & Walrand 2000, "Fair end-to-end
+window-based congestion control", IEEE/ACM Transactions on Networking 8), and Webster's
+apportionment minimizes Σ (N - n)² / N (Sainte-Laguë 1910; Balinski & Young 2001, Fair
+Representation, appendix A). A linear cost has no such effect: to starve one depot then costs no
+more than to take a little from three.
 
 The (n + 1)-th driver of a crew is expected to save
 
     cost_short (P(N > n) + growth (n + 1) Σ_{k > n} P(N > k) / (k (k + 1))) - cost_idle P(N ≤ n),
 
-since E((N - m)+ / N) = m Σ_{k ≥ m} P(N > k) / (k (k + 1)) for m ≥ 1. That falls with n, so crews
+since E((N - m)+ / N) = m Σ_{k ≥ m} P(N > k) / (k (k + 1)) for m ≥ 1. That falls with n, so costs
 remain convex.
 
-Growth decides only where scarce vans go. How many drivers a depot wants stays the newsvendor's
-answer, in which `cost_short` is weighed against `cost_idle`: with growth in it, every depot would
-pay for idle drivers on every day, to be safe from what a fleet that suffices never does.
+Growth decides only where scarce vans go. The number of drivers that a depot wants remains the
+newsvendor's answer, in which `cost_short` is weighed against `cost_idle`: with growth in it, every
+depot would pay for idle drivers on every day, to guard against a shortage that a sufficient fleet
+never has.
 """
 
 from __future__ import annotations
@@ -38,11 +40,10 @@ from forecaster.staffing.vans import VanPool
 
 
 def claims(desired: Ints, need: Need, staffing: Staffing, fleet: VanPool) -> Claims:
-    """Claims of each depot for the vans of its crew, (depots,), on a day that needs so many drivers
-    (depots,).
+    """Claims of each depot for the vans of its crew, (depots,), on a day with this need (depots,).
 
-    First come the vans of `crew.min` drivers, then those of `crew.min_share` of the median's need,
-    the smallest share first, then all others by what they are expected to save.
+    Vans of `crew.min` drivers come first, then those of `crew.min_share` of the median's need,
+    smallest share first, then all others by their expected savings.
     """
     sharing, limits = fleet.drivers_per_van, staffing.crew
     wanted = -(-desired // sharing)
@@ -58,14 +59,13 @@ def claims(desired: Ints, need: Need, staffing: Staffing, fleet: VanPool) -> Cla
 
 
 def floors(need: Need, staffing: Staffing) -> Doubles:
-    """The drivers of `crew.min_share` of what the median needs."""
+    """Drivers of `crew.min_share` of the median's need."""
     drivers: Doubles = np.ceil(np.round(staffing.crew.min_share * need.level(0.5), DIGITS))
     return drivers
 
 
 def driver_savings(desired: Ints, need: Need, staffing: Staffing) -> Doubles:
-    """Expected savings of each driver of each crew (depots,), depot after depot, in each from the
-    first on."""
+    """Expected savings of each driver of each crew (depots,), depot by depot, first driver first."""
     most = np.maximum(desired, np.ceil(need.knots[-1]).astype(np.int32))
     depot, count = Claims.rows(most)
     exceeds = 1 - need.at(depot).suffices(count)
@@ -73,7 +73,7 @@ def driver_savings(desired: Ints, need: Need, staffing: Staffing) -> Doubles:
     # Σ over all counts of the depot from this one on
     total = np.append(np.cumsum(steps[::-1])[::-1], 0.0)
     beyond = total[:-1] - total[np.repeat(np.cumsum(most), most)]
-    # of the next count; behind a depot's last nothing exceeds
+    # of the next count; 0 beyond a depot's last
     following = np.append(beyond[1:], 0.0)
     following = np.where(count + 1 < most[depot], following, 0.0)
     share = (count + 1) * following
@@ -85,8 +85,10 @@ def driver_savings(desired: Ints, need: Need, staffing: Staffing) -> Doubles:
 def shortages(
     desired: Ints, drivers: Ints, placed: Ints, fleet: VanPool, wanted: Ints | None = None
 ) -> dict[tuple[int, int], Shortage]:
-    """Why vans are missing, by the positions of depot and day; (depots, days). `wanted` are the
-    vans for all drivers, where these are not as many as `drivers_per_van` says."""
+    """Reasons for missing vans, by the positions of depot and day; arrays (depots, days).
+
+    `wanted` are the vans for all drivers, if `drivers_per_van` alone does not determine them.
+    """
     wanted = -(-desired // fleet.drivers_per_van) if wanted is None else wanted
     # (cities, days)
     of_city, placed_in_city = placing.by_city(wanted, fleet.city), placing.by_city(placed, fleet.city)

@@ -1,9 +1,8 @@
-"""The account of what rosters cost and saved over the last weeks, from the sums that the ledger
-keeps.
+"""Account of the costs and savings of rosters over the last weeks, from the sums in the ledger.
 
-Each amount is a sum over weeks, with the range that a block bootstrap over the weeks gives it
-(`bootstrap`), which is left out where the weeks are too few to tell. What somebody may not see is
-not read: who sees some cities is told of these alone, and of all of them together as the whole.
+Each amount is a sum over weeks, with its range from a block bootstrap over the weeks (`bootstrap`),
+which is omitted if there are too few weeks. Data that the reader may not see are not read: a reader
+of some cities gets only these, and their sum as the whole.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ RANGE = N_(
 
 @dataclass(frozen=True)
 class Amount:
-    """Money, and the range that chance leaves it; None where too few weeks tell."""
+    """An amount of money and its bootstrap range; None if there are too few weeks."""
 
     amount: float
     low: float | None
@@ -77,7 +76,7 @@ class WayTotal:
 
     way: str
     cost: Amount
-    dearer: Amount  # than our rosters (of the same days): above zero is what ours saved
+    dearer: Amount  # additional cost compared with our rosters (of the same days); positive: ours saved that
     short: int
     idle: int
     drivers: int
@@ -92,55 +91,54 @@ class ValuePart:
     ways: tuple[WayTotal, ...]
 
     def of(self, way: str) -> WayTotal | None:
-        """One of them."""
+        """Totals of one policy."""
         return next((total for total in self.ways if total.way == way), None)
 
 
 @dataclass(frozen=True)
 class Computing:
-    """Computing time of the runs of these weeks, in seconds by the clock; money of those whose hour
-    has a cost."""
+    """Computing time of the runs of these weeks, in seconds of wall time; costs of those with a
+    declared cost per hour."""
 
     runs: int
     seconds: float
     training_seconds: float
     prediction_seconds: float
-    forecasts: int  # depot-days that went out
+    forecasts: int  # published depot-days
     cost: float | None
     cost_per_forecast: float | None
 
 
 @dataclass(frozen=True)
 class ValueAccount:
-    """The last `weeks` weeks, as far as they are known; amounts are in the currency, or in plain
-    numbers."""
+    """The last `weeks` weeks, as far as known; amounts are in the currency, or plain numbers."""
 
     weeks: int
     currency: str | None
-    first: date | None  # day; None: nothing is known yet
+    first: date | None  # None: nothing is known yet
     last: date | None
     days: int
-    backfilled: int  # days whose forecast was made afterwards
+    backfilled: int  # days whose forecast was made later
     overridden: int  # depot-days with a planner's number
-    other_currency: int  # days that are left out
+    other_currency: int  # omitted days
     whole: ValuePart
     cities: tuple[ValuePart, ...]
     months: tuple[ValuePart, ...]
-    more_vans: Amount | None  # what ten more would have saved; None: the pipeline counts none
-    overrides: Amount | None  # what planners' numbers saved; None: there were none
-    deviation: Amount | None  # what it cost to work otherwise than planned; None: no worked hours are known
-    # Monday, what ours saved up to the end of its week, by way
+    more_vans: Amount | None  # saving of ten more vans; None: the pipeline counts none
+    overrides: Amount | None  # saving of planners' numbers; None: there were none
+    deviation: Amount | None  # cost of deviations from the plan; None: no worked hours are known
+    # Monday, cumulative saving of ours up to the end of its week, by policy
     saved: tuple[tuple[date, Mapping[str, float]], ...]
-    # None: nothing was written down of it, or it is not for the reader
+    # None: not recorded, or not visible to the reader
     computing: Computing | None = None
-    premiums: float | None = None  # of changes of published schedules; None: none was published, or not for the reader
+    # for changes of published schedules; None: none published, or not visible to the reader
+    premiums: float | None = None
 
 
 def account(
     connection: sa.Connection, pipeline: str, weeks: int, cities: Collection[str] | None = None
 ) -> ValueAccount:
-    """The account of the last weeks that something is known of; of some cities alone where these
-    are named."""
+    """Account of the last weeks with known costs; optionally only of some cities."""
     days = value.valued_days(connection, pipeline)
     if not days:
         return _empty(weeks)
@@ -152,7 +150,7 @@ def account(
         for cost in value.week_costs(connection, pipeline, currency, since=since, part=part, cities=cities)
     ]
     of_span = [day for day in days if day.day >= since]
-    # how many planners' numbers there were elsewhere, and what all computing costs, is not told
+    # the number of overrides elsewhere, and the total cost of computing, stay hidden
     if cities is not None:
         return summed(costs, [replace(day, overridden=0) for day in of_span], weeks)
     runs = value.runs_computed(connection, pipeline, datetime.combine(since, time(), UTC))
@@ -161,7 +159,7 @@ def account(
 
 
 def computing(runs: Sequence[ComputedRun], currency: str | None) -> Computing | None:
-    """The runs together; those whose cost is in another currency are shown in seconds alone."""
+    """Sum of the runs; those with a cost in another currency count in seconds only."""
     if not runs:
         return None
     priced = [(run.cost, run.forecasts) for run in runs if run.cost is not None and run.currency == currency]
@@ -178,7 +176,7 @@ def computing(runs: Sequence[ComputedRun], currency: str | None) -> Computing | 
 
 
 def summed(costs: Sequence[WeekCost], days: Sequence[ValuedDay], weeks: int) -> ValueAccount:
-    """The account of sums by week and part, and of the days that they are of."""
+    """Account from weekly sums by part, and from the days behind them."""
     currency = days[-1].currency
     counted = [day for day in days if day.currency == currency]
     of_all, of_cities, of_months = ([cost for cost in costs if cost.part == part] for part in (ALL, CITY, MONTH))
@@ -206,8 +204,8 @@ def summed(costs: Sequence[WeekCost], days: Sequence[ValuedDay], weeks: int) -> 
 
 
 def where_vans_went(account: ValueAccount) -> tuple[tuple[str, int, float], ...]:
-    """City, drivers more that ten vans would have carried there over all days, and what that would
-    have saved; the largest saving first."""
+    """City, additional drivers that ten more vans would have carried there over all days, and the
+    saving; largest saving first."""
     rows = []
     for part in account.cities:
         model, larger = part.of(MODEL), part.of(MORE_VANS)
@@ -217,7 +215,7 @@ def where_vans_went(account: ValueAccount) -> tuple[tuple[str, int, float], ...]
 
 
 def _parts(costs: Sequence[WeekCost]) -> tuple[ValuePart, ...]:
-    """The totals of each label, by name."""
+    """Totals of each label, by name."""
     return tuple(
         ValuePart(label, _totals([cost for cost in costs if cost.label == label]))
         for label in sorted({cost.label for cost in costs})
@@ -244,7 +242,7 @@ def _totals(costs: Sequence[WeekCost]) -> tuple[WayTotal, ...]:
 
 
 def _by_week(costs: Sequence[WeekCost]) -> tuple[list[str], Doubles]:
-    """The ways that there are, and what each cost in each week, (weeks, ways)."""
+    """Policies with data, and the cost of each in each week, (weeks, policies)."""
     ways = [way for way in WAYS if any(cost.way == way for cost in costs)]
     weeks = sorted({cost.week for cost in costs})
     table = np.zeros((len(weeks), len(ways)))
@@ -255,7 +253,7 @@ def _by_week(costs: Sequence[WeekCost]) -> tuple[list[str], Doubles]:
 
 
 def _amounts(table: Doubles) -> list[Amount]:
-    """The sum of each column over the weeks, with its range."""
+    """Sum of each column over the weeks, with its range."""
     ends = bootstrap.ranges(table)
     if ends is None:
         return [Amount(total, None, None) for total in table.sum(axis=0).tolist()]
@@ -268,12 +266,12 @@ def _difference(costs: Sequence[WeekCost], dearer: str, cheaper: str) -> Amount:
 
 
 def _differ(first: WayTotal, second: WayTotal) -> bool:
-    """True if two policies had other crews, as far as their sums tell."""
+    """Return true if two policies had different crews, judged by their sums."""
     return (first.drivers, first.short, first.idle) != (second.drivers, second.short, second.idle)
 
 
 def _cumulative(costs: Sequence[WeekCost]) -> tuple[tuple[date, Mapping[str, float]], ...]:
-    """Savings of ours against each rival from the first week up to each."""
+    """Cumulative savings of ours against each rival, week by week."""
     ways, table = _by_week(costs)
     if PUBLISHED not in ways:
         return ()

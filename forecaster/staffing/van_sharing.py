@@ -1,8 +1,8 @@
-"""Vans that the drivers of a depot's day share: in which order vans carry drivers, and how many are
-wanted for all.
+"""Vans shared by the drivers of a depot's day: the order in which vans carry drivers, and the
+number wanted for all.
 
-Shifts that overlap do not share a van; others use it one after the other, up to `drivers_per_van`
-on a day. A day without shifts is one shift, whose drivers use a van one after the other.
+Overlapping shifts do not share a van; others use it one after another, up to `drivers_per_van` per
+day. A day without shifts is one shift, whose drivers use a van one after another.
 """
 
 from __future__ import annotations
@@ -21,13 +21,12 @@ from forecaster.staffing.need import DIGITS, Need
 from forecaster.staffing.placing import Claims
 
 Positions = NDArray[np.intp]
-MINUTES = 1440  # of a day
+MINUTES = 1440  # per day
 
 
 @dataclass(frozen=True)
 class VanSharing:
-    """The drivers who are wanted, cell by cell (a cell is a depot's day), in the order in which
-    vans carry them."""
+    """Wanted drivers, cell by cell (a cell is a depot-day), in the order in which vans carry them."""
 
     shifts: int
     cells: int
@@ -35,12 +34,11 @@ class VanSharing:
     cell: Positions
     shift: Positions
     saving: Doubles
-    rank_in_block: Positions  # among those of the cell in shifts that share no van
+    rank_in_block: Positions  # among the drivers of its cell in shifts that share no van
 
     @classmethod
     def of(cls, wanted: Ints, needs: Sequence[Need], staffing: Staffing, per_van: int) -> VanSharing:
-        """The drivers of crews (shifts, depots, horizon), by what each saves where vans are
-        scarce."""
+        """Drivers of crews (shifts, depots, horizon), by their savings under scarce vans."""
         cells = wanted[0].size
         rows = []
         for shift, (need, crew) in enumerate(zip(needs, wanted.reshape(len(needs), cells), strict=True)):
@@ -61,9 +59,9 @@ class VanSharing:
         cells: int,
         per_van: int,
     ) -> VanSharing:
-        """The drivers of so many cells, each the `number`-th of its shift, by what each saves.
+        """Drivers of `cells` cells, each the `number`-th of its shift, by their savings.
 
-        On days without `shifts` all drivers use a van one after the other.
+        On days without `shifts` all drivers use a van one after another.
         """
         order = best_first(cell, saving, shift_of, number)
         cell, shift_of, saving = cell[order], shift_of[order], saving[order]
@@ -76,9 +74,11 @@ class VanSharing:
 
     @cached_property
     def first_van(self) -> Positions:
-        """The van that carries each driver, counted from 0 in its cell. Whom some vans carry, more
-        vans carry too: before somebody would be left out for others, these others fill the vans by
-        themselves."""
+        """Van that carries each driver, counted from 0 in its cell.
+
+        Drivers carried by some vans are also carried by more vans: before a driver would be
+        displaced by others, those others fill the vans by themselves.
+        """
         van, waiting = np.full(len(self.cell), -1, np.intp), np.ones(len(self.cell), bool)
         vans = 0
         while waiting.any():
@@ -96,12 +96,12 @@ class VanSharing:
         return wanted
 
     def crews(self, vans: Ints) -> Ints:
-        """The crews (shifts, cells) that so many vans (cells,) carry."""
+        """Crews (shifts, cells) carried by these numbers of vans (cells,)."""
         carried = self.first_van < vans[self.cell]
         return crew_counts(self.cell[carried], self.shift[carried], (self.shifts, self.cells))
 
     def first_of_each(self, most: int) -> Ints:
-        """The crews (shifts, cells) of the first so many drivers of each cell."""
+        """Crews (shifts, cells) of the first `most` drivers of each cell."""
         first = ranks_in_row(self.cell) < most
         return crew_counts(self.cell[first], self.shift[first], (self.shifts, self.cells))
 
@@ -109,9 +109,8 @@ class VanSharing:
         """Claims of the depots of a day (depots,) for the vans of its cells; the median needs
         `usual` drivers.
 
-        First come the vans of `crew.min` drivers, then those of `crew.min_share` of the median's
-        need, the smallest share first, then all others by what they are expected to save, as on
-        days without shifts.
+        Vans of `crew.min` drivers come first, then those of `crew.min_share` of the median's need,
+        smallest share first, then all others by their expected savings, as on days without shifts.
         """
         depot, van, before = self.carried_before(cells)
         saving = self._by_van(self.saving)[cells]
@@ -122,8 +121,8 @@ class VanSharing:
         return Claims(depot, van, tier, share, saving[depot, van])
 
     def carried_before(self, cells: Positions) -> tuple[Positions, Ints, Doubles]:
-        """A row for each van of a day's cells (depots,): whose it is, its number, and how many
-        drivers the vans before it carry."""
+        """Rows of a day's vans, for its cells (depots,): the depot, the van's index, and the number
+        of drivers carried by the vans before it."""
         depot, van = Claims.rows(self.wanted_vans[cells])
         drivers = self._by_van(np.ones(len(self.cell)))[cells]
         return depot, van, (np.cumsum(drivers, axis=1) - drivers)[depot, van]
@@ -136,7 +135,7 @@ class VanSharing:
         return sums.reshape(self.cells, width)
 
     def _carried(self, vans: Positions) -> Bools:
-        """Drivers with a van where so many (cells,) stand."""
+        """Mask of drivers with a van, for these numbers of vans (cells,)."""
         in_block = self.rank_in_block < vans[self.cell]
         order = np.cumsum(in_block) - 1
         first = np.full(self.cells, len(order), np.intp)
@@ -145,8 +144,7 @@ class VanSharing:
 
 
 def blocks(shifts: Sequence[Shift]) -> tuple[int, ...]:
-    """The number of the block of each shift: shifts of a block overlap, or are linked by others
-    that do."""
+    """Block of each shift: shifts of a block overlap, directly or through other shifts."""
     block = list(range(len(shifts)))
     for i, shift in enumerate(shifts):
         for j in range(i):
@@ -157,18 +155,19 @@ def blocks(shifts: Sequence[Shift]) -> tuple[int, ...]:
 
 
 def _overlap(first: Shift, second: Shift) -> bool:
-    """True if they share a minute, on the days on which they begin or on the next ones."""
+    """Return true if the shifts share a minute, on the days on which they begin or on the next
+    ones."""
     (start, length), (later_start, later_length) = map(_span, (first, second))
     return (later_start - start) % MINUTES < length or (start - later_start) % MINUTES < later_length
 
 
 def _span(shift: Shift) -> tuple[int, int]:
-    """Minute of the day at which it starts, and its length on the clock."""
+    """Start in minutes of the day, and length on the clock in minutes."""
     return shift.starts.hour * 60 + shift.starts.minute, shift.minutes
 
 
 def best_first(cell: Positions, saving: Doubles, shift: Positions, number: Ints) -> Positions:
-    """The order cell by cell, the driver who saves most first; of equals the earlier shift's."""
+    """Order by cell, then by saving, largest first; ties go to the earlier shift."""
     return np.lexsort((number, shift, -np.round(saving, DIGITS), cell))
 
 
@@ -180,7 +179,8 @@ def crew_counts(cell: Positions, shift: Positions, shape: tuple[int, ...]) -> In
 
 
 def ranks_in_row(group: Positions) -> Positions:
-    """Number of earlier entries of the same group, in a row whose groups stand together."""
+    """Number of earlier entries of the same group, for each entry; entries of a group are
+    contiguous."""
     starts = np.flatnonzero(np.r_[True, group[1:] != group[:-1]]) if len(group) else np.zeros(0, np.intp)
     sizes = np.diff(np.r_[starts, len(group)])
     ranks: Positions = np.arange(len(group)) - np.repeat(starts, sizes)

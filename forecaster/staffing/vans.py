@@ -1,4 +1,4 @@
-"""The fleet: where vans stand on each day, and who lends them to whom."""
+"""The fleet: the location of vans on each day, and loans between depots."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from forecaster.staffing.placing import Claims, VanDay
 
 @dataclass(frozen=True, order=True)
 class Loan:
-    """Vans that stand at another depot of the city for a day; positions of depots and of the
-    day."""
+    """Vans placed at another depot of the city for a day; positions of depots and of the day."""
 
     day: int
     lender: int
@@ -30,19 +29,19 @@ class Loan:
 
 @dataclass(frozen=True)
 class VanPool:
-    """The fleet: how many vans there are, and where they are at home."""
+    """The fleet: the number of vans, and their home depots."""
 
     total: int
     city: NDArray[np.intp]  # (depots,), numbers from 0
-    home: Ints | None = None  # (depots,) vans at home; None = no van belongs to a depot
+    home: Ints | None = None  # (depots,) vans at home; None: no van belongs to a depot
     drivers_per_van: int = 1
-    city_names: tuple[str, ...] = ()  # by number; empty = they have none
+    city_names: tuple[str, ...] = ()  # by number; empty: unnamed
 
     @classmethod
     def of(cls, declared: Vans, attributes: Mapping[str, Sequence[str]], depots: int) -> VanPool:
-        """The fleet of depots with these attributes; an empty home has no vans.
+        """Fleet of depots with these attributes; an empty home has no vans.
 
-        Raises SpecError where a home is no whole number.
+        Raises SpecError if a home is not a whole number.
         """
         names, cities = np.unique(attributes.get("city", ("",) * depots), return_inverse=True)
         home = None
@@ -52,9 +51,11 @@ class VanPool:
         return cls(declared.total, cities.astype(np.intp), home, declared.drivers_per_van, tuple(names.tolist()))
 
     def allocate(self, wanted: Ints, need: Doubles, claims: Callable[[int], Claims]) -> Ints:
-        """Number of vans at each depot on each day, (depots, days), at most those wanted; `need`
-        are the vans that the work of a day needs, in fractions, by which shares are compared,
-        and `claims` are those of a day."""
+        """Number of vans at each depot on each day, (depots, days), at most those wanted.
+
+        `need` are the vans needed by a day's work, in fractions, by which shares are compared, and
+        `claims` are those of a day.
+        """
         home = np.zeros(len(self.city), np.int32) if self.home is None else self.home
         need = np.maximum(need, LEAST_NEED)
 
@@ -65,9 +66,11 @@ class VanPool:
         return np.stack([place(day) for day in range(wanted.shape[1])], axis=1)
 
     def loans(self, placed: Ints) -> tuple[Loan, ...]:
-        """Within each city and day, vans of depots that need fewer than they own, at those that
-        have more than they own; what is not covered so is lent by nobody: it came from the vans
-        without a home."""
+        """Loans within each city and day, from depots that need fewer vans than they own to those
+        that have more than they own.
+
+        The remainder is not a loan: it comes from the vans without a home.
+        """
         if self.home is None:
             return ()
         loans: list[Loan] = []
@@ -79,14 +82,15 @@ class VanPool:
         return tuple(loans)
 
     def _repeat_by_count(self, counts: NDArray[Any]) -> NDArray[np.intp]:
-        """A row of depots, each as often as it counts, city by city, the largest of a city first:
-        few pairs are split then."""
+        """Array of depots, each repeated by its count, city by city, largest of a city first, so
+        that few pairs are split."""
         order = np.lexsort((-counts, self.city))
         return np.repeat(order, counts[order])
 
 
 def _same_city(givers: NDArray[np.intp], takers: NDArray[np.intp], city: NDArray[np.intp]) -> NDArray[np.intp]:
-    """The k-th giver with the k-th taker of each city, (pairs, 2); both rows are city by city."""
+    """Pairs of the k-th giver and the k-th taker of each city, (pairs, 2); both arrays are sorted
+    by city."""
     giver_keys, taker_keys = (
         city[row] * (len(givers) + len(takers)) + placing.ranks(city[row]) for row in (givers, takers)
     )

@@ -1,2 +1,2 @@
-"""From a panel to an admitted bundle: fit, backtest, gate, export and its parity, and the record of
-the run."""
+"""Training from a panel to an admitted bundle: fit, backtest, gate, export with its parity check,
+and the record of the run."""

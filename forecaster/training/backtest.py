@@ -1,5 +1,4 @@
-"""Rolling-origin backtest of tonight's model, the champion and the baselines on the same past
-days."""
+"""Rolling-origin backtest of the candidate, the champion and the baselines on the same past days."""
 
 from __future__ import annotations
 
@@ -41,19 +40,19 @@ def backtest(
     on_model: Callable[[str], None] | None = None,
     fan: Fan = in_turn,
 ) -> tuple[dict[str, Scores], list[str]]:
-    """The scores of the models (the candidate among them), baselines and champion on the same last
-    days, which none of them trained on, each forecasting from what was known at the cutoff. A
-    champion that knew some of them, since fewer were held out when it was made, is scored
+    """Score the models (including the candidate), baselines and champion on the same last days, on
+    which none of them was trained, each forecasting from the knowledge at the cutoff. A champion
+    that has seen some of these days, because fewer were held out when it was trained, is scored
     nevertheless.
 
-    `on_model` hears each one's name before it is fitted; `fan` fits the declared baselines and does
-    their folds. The second value says why a champion or a declared baseline could not be compared,
-    or not fairly, empty when all were.
+    `on_model` receives each model's name before it is fitted; `fan` fits the declared baselines and
+    runs their folds. The second value has the reasons why a champion or a declared baseline could
+    not be compared, or not fairly; it is empty if all could.
     """
     days, every, levels = spec.backtest.days, spec.backtest.every, tuple(spec.model.quantiles)
     panel_at = panel_at or panel.at
     earlier, troubles = panel_at(backtests.cutoffs(panel, days, every)[0]), []
-    # The seasonal naive is the one that goes out as the fallback.
+    # The seasonal naive is the published fallback.
     naive = {name: baselines.fit(name, earlier, levels) for name in ALWAYS} | {
         NAIVE: partial(seasonal_naive, levels=levels)
     }
@@ -66,7 +65,7 @@ def backtest(
     scores = backtests.run(
         {**predictors, **shared}, panel, days, every=every, panel_at=panel_at, shared=shared, fan=fan
     )
-    # The champion reads panels of its own encoding, which may know other words than the
+    # The champion reads panels with its own encoding, which may know other words than the
     # candidate's.
     if champion is not None:
         try:
@@ -82,8 +81,8 @@ def backtest(
 
 
 def _known_before(reigning: Predictor, first: date, days: int) -> list[str]:
-    """That a champion knew some of the days held out after the first cutoff, in a sentence; none
-    where it did not."""
+    """Return a sentence about the held-out days after the first cutoff that a champion has seen;
+    empty if there are none."""
     last = reigning.bundle.manifest["training"].get("validated_until")
     known = min((date.fromisoformat(last) - first).days, days) if last else 0
     if known <= 0:
@@ -95,8 +94,8 @@ def _known_before(reigning: Predictor, first: date, days: int) -> list[str]:
 
 
 def _without_last_calibration(reigning: Predictor) -> backtests.Predictor:
-    """A champion with the intervals from before its own backtest, whose days may be those of this
-    one."""
+    """Return a champion with its intervals from before its own backtest, whose days may overlap
+    with those of this one."""
     summary = reigning.bundle.manifest["training"]
     if FIRST not in summary or LAST not in summary:
         return reigning

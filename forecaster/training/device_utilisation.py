@@ -1,7 +1,7 @@
-"""How busy NVIDIA's accelerators were while a block ran, as their driver's own `nvidia-smi` samples
-it.
+"""Utilization of NVIDIA accelerators while a block runs, sampled by their driver's own
+`nvidia-smi`.
 
-JAX does not know. Where there is no such driver, nothing is measured, and nothing is said.
+JAX does not measure it. Without such a driver, nothing is measured or reported.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ QUERY = ("--query-gpu=index,utilization.gpu", "--format=csv,noheader,nounits", f
 
 @contextmanager
 def sampled() -> Iterator[Callable[[], Mapping[str, float]]]:
-    """Function to call afterwards: the mean share of time, by the device's number, in which it was
-    busy."""
+    """Yield a function to call afterwards: it returns the mean share of time in which each device,
+    by number, was busy."""
     program = shutil.which("nvidia-smi")
     if program is None:
         yield dict
@@ -39,8 +39,7 @@ def sampled() -> Iterator[Callable[[], Mapping[str, float]]]:
 
 
 def _means(text: str) -> dict[str, float]:
-    """Of lines such as "0, 93": device and percent. A line that was cut off, or says N/A, is left
-    out."""
+    """Average lines such as "0, 93": device and percent. Truncated lines and N/A are ignored."""
     by_device: defaultdict[str, list[float]] = defaultdict(list)
     for line in text.splitlines():
         device, _, percent = line.partition(", ")

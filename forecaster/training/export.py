@@ -1,4 +1,4 @@
-"""Export to ONNX: from the judged model to a signed bundle on disk that says what it says."""
+"""Export to ONNX: from the judged model to a signed bundle on disk with the same forecasts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from forecaster.training.parity import Agreement
 
 @dataclass(frozen=True)
 class ExportedBundle:
-    """A bundle on disk that said what the trained model says."""
+    """A bundle on disk that forecasts the same as the trained model."""
 
     folder: Path
     parity: Agreement  # of ONNX, NumPy and JAX
@@ -47,9 +47,9 @@ def to_bundle(
     """Export the candidate, compare ONNX and NumPy with JAX, and only then write the bundle, as a
     folder and as a file.
 
-    With `quick` JAX, which would compile the model for this alone, is not asked; `drift` is quoted in the model card.
-    Raises ExportError when they differ, BundleError when the bundle would not be believed: such a model never becomes
-    champion.
+    `quick` skips JAX, which would compile the model only for this; the model card quotes `drift`.
+    Raises ExportError if the results differ, BundleError if the bundle would be rejected: such a
+    model never becomes champion.
     """
     graph, weights = onnx_cache.graph(candidate, spec), to_onnx.weights(candidate)
     agreement = parity.agree(candidate, graph, bundles.npz(weights), to_onnx.about(candidate), panel, quick=quick)
@@ -76,7 +76,7 @@ def to_bundle(
 
 
 def holiday_calendars(panel: Panel, spec: Spec) -> dict[str, Any]:
-    """Holiday calendars of the panel's depots, for whoever forecasts without a table of
+    """Return the holiday calendars of the panel's depots, for forecasts without a table of
     holidays."""
     depots = pd.DataFrame({**panel.attributes, "depot_id": list(panel.depot_ids)})
     pairs, group = build.holiday_calendars(event_scope(depots, spec), spec)

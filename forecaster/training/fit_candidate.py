@@ -1,10 +1,10 @@
-"""Train and calibrate a candidate in this process: from the panel to a model that the backtest may
-judge.
+"""Train and calibrate a candidate in this process: from the panel to a model for the backtest.
 
 `training.train` does it in a child process. The quantiles are calibrated twice: on the validation
 days before the backtest, and then on the days of the backtest itself, which must not be judged by
-what they calibrated. Of a horizon of more than a week the far days are calibrated by forecasts that
-began while the model was still learning; the days that are held against them it never saw.
+quantiles that were calibrated on them. With a horizon of more than a week, the far days are
+calibrated with forecasts whose origins lie in the training days; the days that they are compared
+with were never seen.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from forecaster.model.fitting.train import VALIDATION
 from forecaster.model.fitting.training_loop import Epoch
 
 ForecasterOf = Callable[[Candidate], backtests.Predictor]
-# in a candidate's summary: before its backtest, and after it
+# keys of a candidate's summary: before its backtest, and after it
 FIRST, LAST = "calibration", "last_calibration"
 
 
@@ -45,14 +45,14 @@ def train_and_calibrate(
     on_trouble: Callable[[str], None] | None = None,
     profile: Path | None = None,
 ) -> Candidate:
-    """A candidate trained and calibrated on what was known at the cutoff, by default the backtest's
+    """Train and calibrate a candidate on the knowledge at the cutoff, by default the backtest's
     first one.
 
-    `panel_at` is the panel as it was at a cutoff (`past_panels.Past`), by default tonight's, cut
-    off. A training that was killed goes on from its checkpoint, in the night's folder unless
-    `checkpoints` is another. `on_trouble` hears what else happened on the way; `profile` is a
-    folder for a trace of two epochs. Raises NoUsableData when the history is too short,
-    TrainingError when the loss stops being a number.
+    `panel_at` returns the panel as of a cutoff (`past_panels.Past`), by default the current one,
+    cut off. A killed training resumes from its checkpoint, in the night's folder unless
+    `checkpoints` is another. `on_trouble` receives other events as sentences; `profile` is a folder
+    for a trace of two epochs. Raises NoUsableData if the history is too short, TrainingError if the
+    loss stops being a number.
     """
     panel_at = panel_at or panel.at
     before = panel_at(cutoff or first_cutoff(panel, spec))
@@ -64,15 +64,15 @@ def train_and_calibrate(
 
 
 def spec_to_train(spec: Spec, before: Panel, panel_at: backtests.PanelAt) -> Spec:
-    """The pipeline as it trains on a panel: with the errors of reports that the lake's past showed by
-    then. Raises SpecError as `Past.spec_to_train` does."""
+    """Return the pipeline as it trains on a panel: with the errors of reports that the lake showed
+    by then. Raises SpecError as `Past.spec_to_train` does."""
     return panel_at.spec_to_train(spec, before.cutoff) if isinstance(panel_at, Past) else spec
 
 
 def calibrated_before_backtest(
     candidate: Candidate, before: Panel, panel_at: backtests.PanelAt | None = None
 ) -> Candidate:
-    """The candidate calibrated on the days before the backtest that it was not trained on."""
+    """Return the candidate calibrated on the days before the backtest on which it was not trained."""
     cutoffs = backtests.reaching_cutoffs(before, VALIDATION)
     held_out = backtests.folds(
         _compiled(candidate), before, cutoffs, panel_at or before.at, scored_after=_trained_until(before)
@@ -81,7 +81,7 @@ def calibrated_before_backtest(
 
 
 def _compiled(candidate: Candidate) -> backtests.Predictor:
-    # with an exporter that the training process does without
+    # imports the exporter, which the training process does not need
     from forecaster.model.export import to_onnx
 
     predict: backtests.Predictor = to_onnx.forecaster(candidate)
@@ -89,8 +89,8 @@ def _compiled(candidate: Candidate) -> backtests.Predictor:
 
 
 def compile_ahead(before: Panel, spec: Spec) -> None:
-    """Compile what will calibrate a candidate trained on this panel, before there is one: programs
-    know shapes alone.
+    """Compile the programs that will calibrate a candidate trained on this panel, before it exists:
+    programs depend only on shapes.
 
     Raises what `train.blank` does.
     """
@@ -102,8 +102,8 @@ def _trained_until(before: Panel) -> date:
 
 
 def first_cutoff(panel: Panel, spec: Spec) -> date:
-    """First cutoff of the backtest, where training ends. Raises NoUsableData when the history is
-    too short."""
+    """Return the first cutoff of the backtest, where training ends. Raises NoUsableData if the
+    history is too short."""
     return backtests.cutoffs(panel, spec.backtest.days)[0]
 
 
@@ -117,11 +117,11 @@ def train_uncalibrated(
     checkpoints: Path | None = None,
     epochs: int | None = None,
 ) -> Candidate:
-    """The candidate of `train_and_calibrate`, not yet calibrated, of a panel that ends at the
-    cutoff.
+    """Return the candidate of `train_and_calibrate`, not yet calibrated, for a panel that ends at
+    the cutoff.
 
-    Its last checkpoint stays, from which a leaderboard's training picks it up. After `epochs` it is
-    not trained, but the programs are those of a whole training.
+    Its last checkpoint is kept, so that a leaderboard's training can resume from it. With `epochs`,
+    training stops early, but the programs are those of a whole training.
     """
     return _train_among_hosts(
         before,
@@ -136,10 +136,10 @@ def train_uncalibrated(
 
 
 def assist(spec: Spec, number: int, *, on_epoch: Callable[[Epoch], None] | None = None) -> None:
-    """Distributed training as host `number` of `training.hosts`, next to the night's own, whose
-    panel comes to this one.
+    """Train as host `number` of `training.hosts`, together with the night's own host, which sends
+    the panel.
 
-    Raises SpecError where the pipeline file names no such host, TrainingError as
+    Raises SpecError if the pipeline file declares no such host, TrainingError as
     `train_and_calibrate` does.
     """
     if spec.training.hosts is None:
@@ -158,7 +158,7 @@ def _train_among_hosts(
     profile: Path | None = None,
     epochs: int | None = None,
 ) -> Candidate:
-    """Train as host `number`, with the others where there are any; each ends with the same
+    """Train as host `number`, with the other hosts if there are any; each ends with the same
     candidate."""
     declared = spec.training.hosts
     trouble = jax_setup.configure_for(spec)
@@ -177,7 +177,7 @@ def _train_among_hosts(
             profile=profile,
             epochs=epochs,
         )
-    except ForecasterError:  # which the others raise too; where one of them died, there is no parting
+    except ForecasterError:  # raised on the other hosts too; if one of them died, leaving is not possible
         distributed.leave()
         raise
     distributed.leave()
@@ -193,10 +193,10 @@ def rolling_forecaster(
     cutoff: date | None = None,
     forecaster: ForecasterOf | None = None,
 ) -> RollingCalibration:
-    """A candidate of `train_and_calibrate` as it forecasts cutoff after cutoff.
+    """Return a candidate of `train_and_calibrate` as it forecasts cutoff after cutoff.
 
-    Its intervals are calibrated on all days that it was not trained on: from those that calibrated
-    it first on. `forecaster` makes it a function of a panel; by default a compiled one.
+    Its intervals are calibrated on all days on which it was not trained, from the days of its first
+    calibration on. `forecaster` makes it a function of a panel; by default a compiled one.
     """
     predict, panel_at = (forecaster or _compiled)(candidate), panel_at or panel.at
     before = panel_at(cutoff or first_cutoff(panel, spec))
@@ -205,7 +205,8 @@ def rolling_forecaster(
 
 
 def calibrated_after_backtest(candidate: Candidate, rolling: RollingCalibration, panel: Panel) -> Candidate:
-    """The candidate as it forecasts from the panel's own cutoff, all held-out days being known."""
+    """Return the candidate as it forecasts from the panel's own cutoff, with all held-out days
+    known."""
     factors = np.asarray(candidate.parameters["calibration"]) * rolling.factors(panel)
     return _with_calibration(candidate, np.clip(factors, calibration.NARROWEST, calibration.WIDEST), LAST)
 

@@ -1,4 +1,4 @@
-"""Promotion gate: whether tonight's candidate may replace the champion, by their scores in the
+"""Promotion gate: judge whether the candidate may replace the champion, by their scores in the
 backtest."""
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from forecaster.training.backtest import CANDIDATE, CHAMPION, NAIVE, PRIOR
 def judge(scores: Mapping[str, Scores], spec: Spec) -> Verdict:
     """Judge the candidate among `scores`.
 
-    Where it is refused, the champion is published, without one the prior, without both the seasonal
-    naive.
+    If it is rejected, the champion is published; without a champion the prior, without both the
+    seasonal naive.
     """
     rivals = {name: of_model for name, of_model in scores.items() if name != CANDIDATE}
     instead = next((name for name in (CHAMPION, PRIOR, NAIVE) if name in rivals), None)

@@ -1,8 +1,8 @@
 """Cache of ONNX graphs without their weights: a later night with a network of the same sizes fills
-one in, and exports nothing.
+one in instead of exporting.
 
-What a template gives is held against JAX and NumPy like any export, so that a wrong one cannot
-reign.
+A filled template is checked against JAX and NumPy like any export, so that a wrong one cannot
+become champion.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from forecaster.core.forecast import Candidate
 from forecaster.model import export, network
 from forecaster.model.export import onnx_weights, to_onnx
 
-CHECKSUM = hashlib.sha256().digest_size  # bytes before the template
+CHECKSUM = hashlib.sha256().digest_size  # bytes in front of the template
 
 
 def graph(candidate: Candidate, spec: Spec) -> bytes:
-    """The graph of `to_onnx.to_graph`, from the template in `state/graphs` where there is one for
-    these sizes.
+    """Return the graph of `to_onnx.to_graph`, from the template in `state/graphs` if there is one
+    for these sizes.
 
-    Raises ExportError when it cannot be made.
+    Raises ExportError if it cannot be made.
     """
     return onnx_weights.fill(template(candidate, spec), to_onnx.weights(candidate))
 
 
 def template(candidate: Candidate, spec: Spec) -> bytes:
-    """The template of `to_onnx.to_template`, made where none is kept yet, or a damaged one. It
-    holds no weights, and is kept where bundles are encrypted too. Raises ExportError when it cannot
-    be made."""
+    """Return the template of `to_onnx.to_template`; make it if there is none yet, or a damaged one.
+    It contains no weights, and is kept even if bundles are encrypted. Raises ExportError if it
+    cannot be made."""
     file = spec.paths.graphs / f"{_digest(candidate)}.template"
     if (content := _read(file)) is None:
         content = to_onnx.to_template(candidate)
@@ -47,19 +47,19 @@ def template(candidate: Candidate, spec: Spec) -> bytes:
 
 
 def _read(file: Path) -> bytes | None:
-    """The template in a file; None where there is none, or another than was written."""
+    """Return the template in a file; None if there is none, or its content has changed."""
     try:
         content = file.read_bytes()
     except OSError:
         return None
-    with suppress(OSError):  # of a folder that can be read alone
-        os.utime(file)  # in use: its retention begins anew
+    with suppress(OSError):  # a folder may be read-only
+        os.utime(file)  # in use: its retention restarts
     checksum, template_bytes = content[:CHECKSUM], content[CHECKSUM:]
     return template_bytes if hashlib.sha256(template_bytes).digest() == checksum else None
 
 
 def _digest(candidate: Candidate) -> str:
-    """Of all that a template follows from."""
+    """Return a digest of everything that a template depends on."""
     sizes = {
         name: (np.shape(leaf), str(np.asarray(leaf).dtype))
         for name, leaf in onnx_weights.named(candidate.parameters).items()
@@ -70,7 +70,7 @@ def _digest(candidate: Candidate) -> str:
 
 @cache
 def _code() -> str:
-    """Of the network and its export as they are written, and of the exporter's versions."""
+    """Return a digest of the source of the network and its export, and of the exporter's versions."""
     folders = (folder for package in (network, export) for folder in package.__path__)
     files = sorted(file for folder in folders for file in Path(folder).glob("*.py"))
     versions = [version(name) for name in ("jax", "jax2onnx", "onnx", "onnxruntime")]
@@ -78,5 +78,5 @@ def _code() -> str:
 
 
 def _save(content: bytes, file: Path) -> None:
-    with suppress(OSError):  # a full disk: the bundle itself will say so
+    with suppress(OSError):  # on a full disk, writing the bundle itself will report it
         artifact.write(file, hashlib.sha256(content).digest() + content)

@@ -1,12 +1,12 @@
-"""Parity check of ONNX, NumPy and JAX: the same real and hard inputs are run three ways before a
-model reigns.
+"""Parity check of ONNX, NumPy and JAX: run the same real and hard inputs three ways before a model
+may become champion.
 
-JAX means the compiled forward pass, which is what was backtested. Taken operation by operation it
-compiles each of them: 13 s for one batch and as much again for each further number of depots, on
-two cores, where the compiled one is there already; a test holds the two against each other. So the
-cases are cut into batches of one size for JAX, while the graph and NumPy get them whole. The
-thousand depots are those of the real batch, again and again, and neither JAX nor NumPy has a depot
-look at another: they are asked of each once, and the graph of all.
+JAX means the compiled forward pass that was backtested. Run operation by operation, JAX compiles
+each of them: 13 s for one batch and as much again for each further number of depots, on two cores,
+while the compiled one already exists; a test compares the two. The cases are therefore cut into
+batches of one size for JAX, while the graph and NumPy get them whole. The thousand depots repeat
+those of the real batch; neither in JAX nor in NumPy does a depot depend on another, so both compute
+each depot once, and the graph computes all.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Inputs = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Agreement:
-    """The largest relative difference of any two, in each case."""
+    """Largest relative difference of any two implementations, by case."""
 
     cases: Mapping[str, float]
 
@@ -54,11 +54,10 @@ def agree(
     *,
     quick: bool = False,
 ) -> Agreement:
-    """Run every case three ways. Raises ExportError above `TOLERANCE`, naming the case, the depot
-    and both values.
+    """Run every case three ways. Raises ExportError above `TOLERANCE`, with the case, the depot and
+    both values.
 
-    `quick` leaves out JAX, which compiles a model that it has not computed yet, and the case of a
-    thousand depots.
+    `quick` omits JAX, which compiles a model on its first use, and the case of a thousand depots.
     """
     session, reference = predict.session(graph), ReferenceModel(weights, about)
     real = panel.window(about["lookback"], slice(0, BATCH))
@@ -81,7 +80,7 @@ def agree(
 
 
 def cases(real: Inputs, horizon: int) -> Iterator[tuple[str, Inputs]]:
-    """A real batch, and what a model may meet one day."""
+    """Yield a real batch, and inputs that a model may receive one day."""
     demand, open_ = real["demand"], real["open"]
     yield "real", real
     yield "all missing", {**real, "demand": np.full_like(demand, np.nan)}
@@ -97,8 +96,8 @@ def cases(real: Inputs, horizon: int) -> Iterator[tuple[str, Inputs]]:
 
 
 def _batches(inputs: Inputs, size: int) -> Iterator[tuple[Inputs, int]]:
-    """Pieces of just `size` depots, and how many of them are meant: the last one repeats its last
-    depot."""
+    """Yield pieces of exactly `size` depots, each with its number of distinct depots: the last
+    piece repeats its last depot."""
     depots = len(inputs["demand"])
     for start in range(0, depots, size):
         rows = np.minimum(np.arange(start, start + size), depots - 1)
@@ -106,7 +105,7 @@ def _batches(inputs: Inputs, size: int) -> Iterator[tuple[Inputs, int]]:
 
 
 def _quietly(reference: ReferenceModel, inputs: Inputs) -> Floats:
-    """A weight that is not a number is told by the comparison, not by a warning."""
+    """Run the reference without warnings: the comparison reports a weight that is not a number."""
     with np.errstate(all="ignore"):
         return reference(inputs)
 

@@ -1,8 +1,8 @@
-"""Pooling: panels of several networks as one panel, from which one training learns them all.
+"""Pooling: panels of several networks as one panel, for one training on all of them.
 
-Long histories are cut into pieces of one length, which overlap by the days that a forecast looks
-back on; short ones begin with unknown days. Days are then places: which dates they are, each
-piece's calendar says.
+Long histories are cut into pieces of equal length, which overlap by the lookback of a forecast;
+short ones begin with unknown days. Days are then only positions: each piece's calendar knows the
+dates.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from numpy.typing import NDArray
 from forecaster.core.panel import Encoding, Panel
 from forecaster.model.network.features import LOOKBACK
 
-LEAST_SHARE = 0.2  # of a piece's days that a depot must have known, or its piece is left out
+LEAST_SHARE = 0.2  # smallest share of known days for a depot in a piece
 
 
 def pool(panels: Sequence[Panel], *, days: int, covariates: tuple[str, ...] = ()) -> Panel:
-    """One panel over `days` days of history with the depots of all panels, once for each piece of
-    their histories.
+    """Return one panel over `days` days of history with the depots of all panels, once for each
+    piece of their histories.
 
-    Of the covariates those named stay, 0 where a panel has none; statics and attributes go. Depots
-    are named by the panel's number, the depot and the piece. Raises ValueError for panels of
-    several horizons or calendars, for none with a known day, and for pieces no longer than
-    `LOOKBACK` days.
+    Only the named covariates are kept, 0 where a panel has none; statics and attributes are
+    dropped. A depot's id consists of the panel's number, the depot and the piece. Raises ValueError
+    for panels with different horizons or calendars, for panels without a known day, and for pieces
+    no longer than `LOOKBACK` days.
     """
     horizons, calendars = {panel.horizon for panel in panels}, {panel.calendar_names for panel in panels}
     if len(horizons) != 1 or len(calendars) != 1:
@@ -59,7 +59,7 @@ def pool(panels: Sequence[Panel], *, days: int, covariates: tuple[str, ...] = ()
 
 
 def _named_pieces(panels: Sequence[Panel], days: int) -> Iterator[tuple[list[str], Panel]]:
-    """The pieces that hold depots, each with the names of its depots."""
+    """Yield the pieces with depots, each with the new names of its depots."""
     for number, panel in enumerate(panels):
         for index, piece in enumerate(_pieces(panel, days)):
             if len(piece.depot_ids):
@@ -67,15 +67,15 @@ def _named_pieces(panels: Sequence[Panel], days: int) -> Iterator[tuple[list[str
 
 
 def _pieces(panel: Panel, days: int) -> Iterator[Panel]:
-    """The history from its end backwards in pieces of at most `days` days, of depots that were
-    known often enough."""
+    """Yield the history, from its end backwards, in pieces of at most `days` days, with the depots
+    that were known often enough."""
     end = panel.history
     while True:
         piece = panel.at(panel.days[end - 1].astype(object)).last(days)
         known = np.isfinite(piece.demand).sum(axis=1) >= LEAST_SHARE * days
         yield piece.among([depot for depot, often in zip(piece.depot_ids, known, strict=True) if often])
         end -= days - LOOKBACK
-        if end < days // 2 or end <= LOOKBACK:  # or the piece before held all of it
+        if end < days // 2 or end <= LOOKBACK:  # or the previous piece held all of it
             return
 
 
@@ -90,7 +90,7 @@ def _covariates(panel: Panel, names: Sequence[str]) -> NDArray[np.float32]:
 def _side_by_side(
     pieces: Sequence[Panel], values: Callable[[Panel], NDArray[Any]], length: int, fill: float
 ) -> NDArray[Any]:
-    """The values of all pieces, each filled to so many days before its first one."""
+    """Concatenate the values of all pieces, each padded at the front to `length` days."""
     parts = map(values, pieces)
     return np.concatenate(
         [np.pad(x, [(0, 0), (length - x.shape[1], 0)] + [(0, 0)] * (x.ndim - 2), constant_values=fill) for x in parts]

@@ -1,9 +1,9 @@
-"""Pretraining: make the prior, from simulated networks and panels that are openly licensed.
+"""Pretraining: make the prior, from simulated networks and openly licensed panels.
 
 `python -m forecaster.training.pretrain [FILE …] [--out FOLDER] [--steps N] [--simulated N] [--seed
 N]`, or `make prior` for all of `LICENCES`; each FILE is the pipeline file of one of them. The last
-`HELD_BACK` days of each panel are left out: by these models are compared and chosen, so a prior
-must not know them.
+`HELD_BACK` days of each panel are left out: models are compared and chosen on them, so a prior must
+not have seen them.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ LICENCES: Mapping[str, str] = {
     "muenster_bike_counters": "Stadt Münster, Datenlizenz Deutschland – Namensnennung – Version 2.0 (https://www.govdata.de/dl-de/by-2-0)",
     "nyc_taxi_apps_geo": "toddwschneider/nyc-taxi-data, MIT",
 }
-"""The panels that a prior may be learned from, by the name of their pipeline, with their publisher
-and licence."""
-# days: the last eight weeks, which only report, and the eight before, by which choices are made
+"""Panels allowed for a prior, by the name of their pipeline, with their publisher and license."""
+# days: the last eight weeks, which are only reported, and the eight before, on which choices are
+# made
 HELD_BACK = 112
-PIECE = 900  # days of a history that are learned from at once
+PIECE = 900  # days of a history in one piece
 DEPOTS, SIMULATED, STEPS, SEED = 24, 40, 1350, 1
 EPOCHS, BATCH, MEMBERS = 30, 32, 2
-LEAST_REPORTED = 0.5  # share of the depots that must have reported a panel's last day
+LEAST_REPORTED = 0.5  # smallest share of depots with a reading on a panel's last day
 
 
 def pretrain(
@@ -58,23 +58,23 @@ def pretrain(
     seed: int = SEED,
     on_epoch: Any = None,
 ) -> Candidate:
-    """A model trained for `steps` gradient steps on these panels and on so many simulated networks.
+    """Train a model for `steps` gradient steps on these panels and `simulated` simulated networks.
 
-    The same arguments give the same parameters on one kind of processor. Raises TrainingError where
-    it diverges.
+    The same arguments give the same parameters on one kind of processor. Raises TrainingError if it
+    diverges.
     """
     networks = [simulate(seed * 1000 + number, depots=DEPOTS, days=PIECE) for number in range(simulated)]
     pooled = pool([*open_panels, *networks], days=PIECE, covariates=(PROMOTION,))
     model = train.fit(pooled, _spec(seed), steps=max(1, steps // EPOCHS), on_epoch=on_epoch)
-    # Without the seconds that it took: the same prior is then the same bytes.
+    # Without durations, so that the same prior has the same bytes.
     return replace(model, summary={key: value for key, value in model.summary.items() if key not in to_onnx.VARYING})
 
 
 def open_panel(file: Path) -> Panel:
-    """The panel of an openly licensed dataset by its pipeline file, without its last `HELD_BACK`
-    days.
+    """Return the panel of an openly licensed dataset from its pipeline file, without its last
+    `HELD_BACK` days.
 
-    Raises SpecError for a dataset that is not among `LICENCES`.
+    Raises SpecError for a dataset that is not in `LICENCES`.
     """
     spec = load(file)
     if spec.name not in LICENCES:
@@ -89,7 +89,7 @@ def open_panel(file: Path) -> Panel:
 
 
 def provenance(names: Sequence[str], open_panels: Sequence[Panel], model: Candidate, **settings: int) -> dict[str, Any]:
-    """Provenance of a prior: how it was made, and of what, with licences."""
+    """Return the provenance of a prior: its settings and panels, with licenses."""
     words = [*(f"--{name} {value}" for name, value in settings.items()), *(f"data/real/{name}.yaml" for name in names)]
     return {
         "command": " ".join(["python -m forecaster.training.pretrain", *words]),
@@ -110,14 +110,14 @@ def provenance(names: Sequence[str], open_panels: Sequence[Panel], model: Candid
 
 
 def _spec(seed: int) -> Spec:
-    """The pipeline of a pretraining: the network as it is by default, which a pipeline that starts
-    from it has too."""
+    """Return the pipeline of a pretraining, with the default network, which pipelines that start
+    from the prior have too."""
     training = {"seed": seed, "batch_depots": BATCH, "members": MEMBERS, "epochs": EPOCHS}
     return Spec.model_validate(
         {
             "name": "prior",
             "demand": {"source": {"kind": "csv", "path": "none.csv"}},
-            "model": {"boosted": False},  # the prior is a network alone
+            "model": {"boosted": False},  # the prior is only a network
             "training": training,
         }
     )
@@ -134,7 +134,7 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """The command; returns its exit code."""
+    """Run the command; return its exit code."""
     options = _options(words)
     settings = {"steps": options.steps, "simulated": options.simulated, "seed": options.seed}
     try:

@@ -1,10 +1,10 @@
-"""Preview: what the prior forecasts without any training, made and judged in seconds where a fleet
-has no model yet.
+"""Preview: a forecast of the untrained prior, made and judged in seconds while a fleet has no model
+yet.
 
-The prior is calibrated and scored on the held-out days of tonight's backtest compared with the seasonal
-naive, each from what was known then, and goes out in its place where it is better. The plain NumPy
-model does it, so that nothing is compiled before the first page stands; the bundle is one like any
-other.
+The prior is calibrated, and compared with the seasonal naive, on the held-out days of the backtest,
+each forecasting from the knowledge at the cutoff; the better one is published. The plain NumPy
+model computes it, so that the first page does not wait for a compilation; the bundle is an ordinary
+one.
 """
 
 from __future__ import annotations
@@ -30,36 +30,38 @@ from forecaster.training import export, fit_candidate
 from forecaster.training.backtest import NAIVE, PRIOR
 from forecaster.training.export import ExportedBundle
 
-# that calibrate and judge, one as far from the next as another: a large fleet's page need not wait
+# depots, evenly spaced, for calibration and comparison, so that the page of a large fleet need not
+# wait
 MOST_DEPOTS = 256
 
 
 @dataclass(frozen=True)
 class Preview:
-    """The prior and the seasonal naive on the same held-out days; the prior's bundle where it goes
-    out."""
+    """Scores of the prior and the seasonal naive on the same held-out days; the prior's bundle if
+    it is published."""
 
     scores: Mapping[str, Scores]
     exported: ExportedBundle | None
 
     def sentence(self, metric: str) -> str:
-        """For people: how the two did, and which of them goes out where there is no model."""
+        """Return a sentence about the two scores, and which of the two is published without a
+        model."""
         of_prior, of_naive = (self.scores[name].metrics[metric] for name in (PRIOR, NAIVE))
         compared = f"{metric} of the prior is {of_prior:.3g}, of the seasonal naive {of_naive:.3g}"
         return f"{compared}: without a model the {'seasonal naive' if self.exported is None else 'prior'} forecasts"
 
 
 def is_better(scores: Mapping[str, Scores], metric: str) -> bool:
-    """True if the prior is better than the seasonal naive, by what the gate compares; not where
+    """Return True if the prior is better than the seasonal naive in the gate's metric; False if
     either is unknown."""
     return scores[PRIOR].metrics[metric] < scores[NAIVE].metrics[metric]
 
 
 def make(panel: Panel, knowledge: Knowledge, spec: Spec, *, panel_at: backtests.PanelAt | None = None) -> Preview:
-    """Calibrate and judge the prior; where it is better, export it.
+    """Calibrate and judge the prior; export it if it is better.
 
-    Raises NoUsableData where nothing can be held out, TrainingError where the prior's file is
-    damaged, ExportError and BundleError as `export.to_bundle` does.
+    Raises NoUsableData if nothing can be held out, TrainingError if the prior's file is damaged,
+    ExportError and BundleError as `export.to_bundle` does.
     """
     candidate, scores = judged(panel, spec, panel_at=panel_at)
     if not is_better(scores, spec.gate.metric):
@@ -75,10 +77,10 @@ def judged(
     prior: Prior | None = None,
     most_depots: int = MOST_DEPOTS,
 ) -> tuple[Candidate, dict[str, Scores]]:
-    """The prior, calibrated on all that is known, and how it did compared with the seasonal naive when it
-    knew less.
+    """Return the prior, calibrated on all known days, and its scores against the seasonal naive
+    with the knowledge of earlier days.
 
-    `prior` takes the place of the package's own.
+    `prior` replaces the package's own.
     """
     depot_ids, of_day = _some_of(panel.depot_ids, most_depots), panel_at or panel.at
 
@@ -88,7 +90,7 @@ def judged(
 
     sample = panel.among(depot_ids)
     candidate = untrained.candidate(at(fit_candidate.first_cutoff(sample, spec)), spec, prior)
-    # From the days on by which a training chooses: the prior saw none of them.
+    # From the validation days of a training on: the prior saw none of them.
     rolling = fit_candidate.rolling_forecaster(candidate, sample, spec, panel_at=at, forecaster=in_numpy)
     naive = partial(seasonal_naive, levels=tuple(spec.model.quantiles))
     days, every = spec.backtest.days, spec.backtest.every
@@ -97,7 +99,8 @@ def judged(
 
 
 def in_numpy(candidate: Candidate) -> backtests.Predictor:
-    """The candidate as a function from a panel to a forecast, computed by the plain NumPy model."""
+    """Return the candidate as a function from a panel to a forecast, computed by the plain NumPy
+    model."""
     about = to_onnx.about(candidate)
     model = ReferenceModel(bundles.npz(to_onnx.weights(candidate)), about)
 

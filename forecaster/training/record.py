@@ -1,4 +1,4 @@
-"""Experiment record of a night's model: headline metrics, curves, tables, inputs, how it is called,
+"""Experiment record of a night's model: headline metrics, curves, tables, inputs, an example call,
 and a report."""
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from forecaster.training.backtest import CANDIDATE, CHAMPION, NAIVE
 from forecaster.training.export import ExportedBundle
 from forecaster.training.recording import input_tables, model_folder
 
-# What it came to, where the pipeline file leaves it open.
+# chosen values for settings that the pipeline file leaves open
 TRAINED = ("epochs", "steps_an_epoch", "batch", "members", "recurrence", "prior")
-# As `mlflow.load_table` reads them; the first is the one that MLflow compares runs by at first.
+# Read by `mlflow.load_table`; the first is the default for comparing runs in MLflow.
 TABLES = ("depots.json", "parts.json", "epochs.json", "parity.json")
 
 
 @dataclass(frozen=True)
 class NightFacts:
-    """Facts about a night when its record is made."""
+    """Facts about a night at the time of its record."""
 
     run_id: str
     file: Path  # the pipeline file
@@ -40,10 +40,10 @@ class NightFacts:
     began: datetime
     knowledge: Knowledge
     tier: str | None = None  # of its publication
-    measures: Mapping[str, Any] | None = None  # of `metric_names.OF_RUNS`
+    measures: Mapping[str, Any] | None = None  # measures of `metric_names.OF_RUNS`
     system: Sequence[Mapping[str, float]] = ()  # samples of the machine
-    before: run_notes.ReigningBefore | None = None  # whom the candidate was held against
-    drift: run_notes.MeasuredDrift | None = None  # that the model card quotes
+    before: run_notes.ReigningBefore | None = None  # model that the candidate was compared with
+    drift: run_notes.MeasuredDrift | None = None  # quoted in the model card
 
 
 def record(
@@ -55,8 +55,7 @@ def record(
     spec: Spec,
     night: NightFacts,
 ) -> str:
-    """Write down what the registry is to be told of the night (`outbox.send`); gives its report as
-    HTML."""
+    """Write the record of the night for the registry (`outbox.send`); return its report as HTML."""
     candidate_scores, summary = scores[CANDIDATE], candidate.summary
     total_metrics = totals.score_totals(candidate_scores.folds, panel, spec.levels)
     epochs = [_metrics(losses | costs) for losses, costs in zip(summary["history"], summary["measured"], strict=True)]
@@ -100,7 +99,7 @@ def record(
 
 
 def _parameters(spec: Spec, summary: Mapping[str, Any], panel: Panel, night: NightFacts) -> dict[str, Any]:
-    """Settings of the pipeline file, and what training made of those that it leaves open."""
+    """Return the settings of the pipeline file, and the values that training chose for open ones."""
     settings = {f"{part}.{key}": str(v) for part in ("model", "training") for key, v in getattr(spec, part)}
     trained = {f"trained.{key}": summary[key] for key in TRAINED if key in summary}
     boosted = summary.get("boosted", {})
@@ -140,14 +139,14 @@ def _figures(scores: Mapping[str, Scores], panel: Panel) -> dict[str, bytes]:
 
 
 def _metrics(epoch: Mapping[str, float]) -> dict[str, float]:
-    """Metrics of an epoch, under the names of `metric_names.METRICS`."""
+    """Return the metrics of an epoch under the names of `metric_names.METRICS`."""
     names = {"loss": "train_loss", "validation": "validation_loss"}
     return {names.get(key, key): value for key, value in epoch.items() if key != "number"}
 
 
 def _system(night: NightFacts) -> tuple[Mapping[str, float], ...]:
-    """The samples of the machine, and at the last of them how busy the training kept accelerators,
-    which is known once; what processes used in all is in the ledger."""
+    """Return the samples of the machine; the last one also has the utilization of accelerators by
+    the training, which is known only in total. The resources that processes used are in the ledger."""
     if not night.system:
         return ()
     busy = (night.measures or {}).get("device_utilisation", {})
@@ -158,7 +157,7 @@ def _system(night: NightFacts) -> tuple[Mapping[str, float], ...]:
 def _user() -> str:
     try:
         return getpass.getuser()
-    except (OSError, KeyError):  # a container's user without a name
+    except (OSError, KeyError):  # a container's user may have no name
         return ""
 
 
@@ -166,6 +165,6 @@ def _json(value: Mapping[str, object]) -> bytes:
     def plain(content: object) -> object:
         if isinstance(content, Mapping):
             return {key: plain(inner) for key, inner in content.items()}
-        return None if content != content else content  # JSON knows no NaN
+        return None if content != content else content  # JSON has no NaN
 
     return json.dumps(plain(value), indent=1, ensure_ascii=False).encode()

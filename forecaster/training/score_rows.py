@@ -1,4 +1,4 @@
-"""Backtest results as rows of the lake: forecasts and actuals, from which any metric can be
+"""Store backtest results as rows of the lake: forecasts and actuals, from which any metric can be
 computed later."""
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ def append_scores(scores: Mapping[str, Scores], lake: Lake, *, run_id: str, now:
     """Append every fold's forecasts and actuals to the lake in one commit, so that any metric can
     be computed later.
 
-    Days before the held-out ones, of which a model may have learned, are left out: who reads the
-    rows scores them all.
+    Days before the held-out ones, on which a model may have been trained, are left out, because
+    readers score all rows.
     """
     tables = [_rows(of_model, run_id, now) for of_model in scores.values()]
     return lake.append("scores", pa.concat_tables(tables))
@@ -52,6 +52,6 @@ def _rows(scores: Scores, run_id: str, now: datetime) -> pa.Table:
 
 
 def lists(rows: NDArray[Any]) -> pa.Array:
-    """A column of lists from a (rows, levels) array."""
+    """Convert a (rows, levels) array to a column of lists."""
     offsets = pa.array(np.arange(0, rows.size + 1, rows.shape[1], dtype=np.int32))
     return pa.ListArray.from_arrays(offsets, pa.array(rows.ravel()))

@@ -1,9 +1,10 @@
-"""Train in a child process: one that hangs, or that the kernel ends for want of memory, costs no
-night.
+"""Train in a child process, so that a training that hangs, or that the kernel kills for lack of
+memory, does not end the night.
 
-The panel goes in on its standard input, and the model comes back as bytes, which are cached as well
-the checkpoints: a night with the same panel and pipeline file trains nothing. With `training.hosts`
-the process is one of several; where one of them dies, JAX ends all, and the night is none of them.
+The child reads the panel from its standard input and returns the model as bytes, which are cached
+next to the checkpoints: a night with the same panel and pipeline file trains nothing. With
+`training.hosts` the process is one of several; if one of them dies, JAX ends all of them, but not
+the night.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from forecaster.errors import ForecasterError, NoUsableData, TrainingError
 from forecaster.plugins import plugin
 from forecaster.training import device_utilisation
 
-TRAINED = "trained-"  # begins the name of the file with the model that the checkpoints ended in
+TRAINED = "trained-"  # prefix of the file with the model of a completed training
 OnEpoch = Callable[[Mapping[str, Any]], None]
 
 
@@ -49,7 +50,7 @@ class Listeners:
     on_epoch: OnEpoch
     on_trouble: Callable[[str], None]
     on_measures: OnEpoch
-    on_begin: Callable[[], None] = lambda: None  # once the process is under way
+    on_begin: Callable[[], None] = lambda: None  # called when the process has started
 
 
 def fit_in_child_process(
@@ -64,15 +65,14 @@ def fit_in_child_process(
     on_begin: Callable[[], None] | None = None,
     profile: Path | None = None,
 ) -> Candidate:
-    """The candidate of `fit_candidate.train_and_calibrate`, trained in a child process.
+    """Return the candidate of `fit_candidate.train_and_calibrate`, trained in a child process.
 
-    `file` is where the spec was read from, `panel_at` the panel as it was at a cutoff.
-    `on_measures` hears what the process has used so far (`metric_names.OF_RUNS`), after each epoch
-    and at the end: also of a training that is killed then; `on_begin` that it has begun. Where the
-    model was remembered, nothing was used: nobody hears of it, and its summary has zeros.
-
-    Raises NoUsableData as that does, TrainingError also where the process was killed or took longer
-    than `schedule.max_training_hours`; the next training then goes on from its last checkpoint.
+    `file` is the spec's file, `panel_at` returns the panel as of a cutoff. `on_measures` receives
+    the resources that the process has used so far (`metric_names.OF_RUNS`), after each epoch and at
+    the end, also for a training that is killed later; `on_begin` is called at the start. A cached
+    model uses no resources: no receiver is called, and its summary has zeros. Raises NoUsableData
+    as `train_and_calibrate` does, and TrainingError also if the process was killed or took longer
+    than `schedule.max_training_hours`; the next training then resumes from its last checkpoint.
     """
     from forecaster.model.export import serialization
     from forecaster.model.fitting import jax_setup
@@ -87,7 +87,7 @@ def fit_in_child_process(
     if profile is None and (candidate := _cached_model(cache)) is not None:
         candidate = _remembered(candidate)
         return fit_candidate.calibrated_before_backtest(candidate, before, panel_at)
-    # a training that dies leaves other checkpoints than it speaks of
+    # a training that dies would leave checkpoints that do not match an older model
     for stale in cache.parent.glob(f"{TRAINED}*"):
         stale.unlink(missing_ok=True)
     hears = Listeners(on_epoch or _ignore, on_trouble or _ignore, on_measures or _ignore, on_begin or _nothing)
@@ -101,8 +101,8 @@ def fit_in_child_process(
 
 
 def one_epoch_in_child_process(before: Panel, spec: Spec, file: Path, hears: Listeners) -> Candidate:
-    """The candidate after one epoch of the training of a panel that ends at the cutoff: it takes
-    all programs of a whole training, and leaves nothing but these. Raises what
+    """Return the candidate after one epoch of the training of a panel that ends at the cutoff. It
+    compiles all programs of a whole training, and leaves nothing else. Raises what
     `fit_in_child_process` raises."""
     from forecaster.model.export import serialization
     from forecaster.model.fitting.distributed import panel_to_bytes
@@ -111,8 +111,8 @@ def one_epoch_in_child_process(before: Panel, spec: Spec, file: Path, hears: Lis
 
 
 def _remembered(candidate: Candidate) -> Candidate:
-    """A model of an earlier training, with zeros for the seconds and programs that this run did not
-    spend."""
+    """Return a model of an earlier training, with zeros for seconds and programs that this run did
+    not use."""
     from forecaster.model.export.to_onnx import VARYING
 
     summary = {name: 0 if name in VARYING else value for name, value in candidate.summary.items()}
@@ -121,8 +121,8 @@ def _remembered(candidate: Candidate) -> Candidate:
 
 
 def is_cached(panel: Panel, spec: Spec, panel_at: Callable[[date], Panel] | None = None) -> bool:
-    """True if the last training was of this panel, by this pipeline file and version, and came to
-    its end."""
+    """Return True if a training of this panel, with this pipeline file and version, has completed
+    and is cached."""
     from forecaster.model.fitting.distributed import panel_to_bytes
     from forecaster.training import fit_candidate
 
@@ -132,7 +132,7 @@ def is_cached(panel: Panel, spec: Spec, panel_at: Callable[[date], Panel] | None
 
 
 def _cached_model(cache: Path) -> Candidate | None:
-    """The cached model; None where there is none, or none that can be read."""
+    """Return the cached model; None if there is none, or it cannot be read."""
     from forecaster.model.export import serialization
 
     try:
@@ -142,8 +142,8 @@ def _cached_model(cache: Path) -> Candidate | None:
 
 
 def cached_model_path(panel: bytes, spec: Spec) -> Path:
-    """Path of the cached model that is trained on a panel, by this version and what the file says
-    of training."""
+    """Return the path of the cached model of a panel, this version and the file's training
+    settings."""
     reports = sorted(spec.calendar.lead_error.items())
     settings = repr((__version__, spec.model, spec.training, spec.backtest.days, spec.horizon, *reports)).encode()
     if spec.training.start == "prior":
@@ -154,7 +154,7 @@ def cached_model_path(panel: bytes, spec: Spec) -> Path:
 def _run_child(
     panel: bytes, spec: Spec, file: Path, profile: Path | None, hears: Listeners, epochs: int | None = None
 ) -> bytes:
-    """Let a child process train, and pass on what it tells; returns the model."""
+    """Train in a child process, and pass on its messages; return the model."""
     lead_error = dict(spec.calendar.lead_error)
     options = {"--profile": profile, "--epochs": epochs, "--lead-error": json.dumps(lead_error) if lead_error else None}
     words = [word for name, value in options.items() if value for word in (name, str(value))]
@@ -170,7 +170,7 @@ def _run_child(
         timed_out.set()
         process.kill()
 
-    # Its three pipes are served at once: a full one would let both processes wait for each other.
+    # All three pipes are served at once: a full one would block both processes.
     limit = threading.Timer(spec.schedule.max_training_hours * 3600, end)
     complaints: list[bytes] = []
     listening = threading.Thread(target=_collect_lines, args=(process.stderr, complaints), daemon=True)
@@ -207,10 +207,10 @@ def _late_message(hours: float) -> str:
 
 @contextmanager
 def _prepared_meanwhile(before: Panel, spec: Spec, hears: Listeners) -> Iterator[Listeners]:
-    """Listeners that prepare what follows the training once it is under way (`_prepare`).
+    """Yield listeners that prepare the steps after the training once it has started (`_prepare`).
 
-    In a thread of its own, as a signal that is heard while JAX compiles may be swallowed, and in
-    one that is waited for, as a process that ends in the middle of that is aborted (SIGABRT).
+    In a separate thread, because a signal that arrives while JAX compiles may be lost; the thread
+    is joined, because a process that ends during a compilation is aborted (SIGABRT).
     """
     ahead = threading.Thread(target=_prepare, args=(before, spec))
 
@@ -226,9 +226,8 @@ def _prepared_meanwhile(before: Panel, spec: Spec, hears: Listeners) -> Iterator
 
 
 def _prepare(before: Panel, spec: Spec) -> None:
-    """Next to a process that has imports and compiling of its own to do: what follows its training
-    is compiled and exported here, but for the weights. Whoever needs it does that again where it
-    fails, and says what is wrong."""
+    """Compile and export the steps after the training, without the weights, while the child still
+    imports and compiles. Errors are ignored: the later step repeats the work and reports them."""
     with suppress(Exception):
         from forecaster.training import fit_candidate
 
@@ -241,8 +240,8 @@ def _prepare(before: Panel, spec: Spec) -> None:
 
 
 def _messages(pipe: IO[bytes], hears: Listeners) -> tuple[bytes, ForecasterError | None]:
-    """Read the child's lines of JSON to their end: the model, empty where none came, and the error
-    that it ended in."""
+    """Read the child's lines of JSON to their end: return the model, empty if there is none, and
+    the final error."""
     model = b""
     fault: ForecasterError | None = None
     with pipe:
@@ -291,7 +290,7 @@ def _send(pipe: IO[bytes], content: bytes) -> None:
     try:
         with pipe:
             pipe.write(content)
-    except OSError:  # it ended without reading, and says why itself
+    except OSError:  # the process ended without reading, and reports the reason itself
         return
 
 
@@ -304,7 +303,7 @@ def _nothing() -> None:
 
 
 def _options(words: Sequence[str]) -> argparse.Namespace:
-    """The command line of the process."""
+    """Parse the command line of the process."""
     parser = argparse.ArgumentParser(prog="forecaster.training.train", allow_abbrev=False)
     parser.add_argument("file", type=Path)
     parser.add_argument("--profile", type=Path, help="a folder for a trace of two epochs")
@@ -321,10 +320,10 @@ def _epoch_json(epoch: Any) -> dict[str, Any]:
 
 
 def main() -> None:
-    """The child process: `python -m forecaster.training.train FILE [OPTIONS]`, with a panel on its
-    standard input.
+    """Run the child process: `python -m forecaster.training.train FILE [OPTIONS]`, with a panel on
+    its standard input.
 
-    Writes a line of JSON, [kind, value], for each thing to tell.
+    Writes one line of JSON, [kind, value], for each message.
     """
     garbage.look_seldom()
     from forecaster.model.export import serialization
@@ -336,7 +335,7 @@ def main() -> None:
     options = _options(sys.argv[1:])
     spec = load(options.file).with_lead_error(options.lead_error)
     out = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
-    os.dup2(2, 1)  # whatever else is printed must not stand between the lines
+    os.dup2(2, 1)  # other output must not appear between the lines
 
     def tell(kind: str, value: Any) -> None:
         out.write(json.dumps([kind, value]) + "\n")
@@ -345,7 +344,7 @@ def main() -> None:
         tell("measures", resource_usage.usage("training"))
         tell("epoch", _epoch_json(epoch))
 
-    # What an unfinished training leaves must not lie where a night looks for its own.
+    # Checkpoints of an unfinished training must not lie where a night looks for its own.
     folder = tempfile.TemporaryDirectory() if options.epochs else nullcontext(None)
     try:
         with folder as elsewhere:

@@ -1,10 +1,10 @@
-"""Warm the compilation cache: compile what a night of a pipeline needs before there is a night that
-waits for it.
+"""Warm the compilation cache: compile the programs of a pipeline's nights before the first night
+needs them.
 
-The night's own code runs on the panel that the next night would see: one epoch of training in a
-process of its own, calibration, export and parity. So its programs are the night's by construction,
-and nobody keeps a second list of them. Of all that is made only the programs stay: no model, no
-checkpoint, no row in ledger or lake.
+The night's own code runs on the panel that the next night would see: one epoch of training in its
+own process, calibration, export and parity. The programs are therefore the night's by construction,
+without a second list of them. Only the programs are kept: no model, no checkpoint, no row in ledger
+or lake.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ from forecaster.training import fit_candidate, parity, train
 from forecaster.training.train import Listeners
 
 STAGES = ("panel", "train", "backtest", "export")
-_WEEK = 7  # days, whose rhythm a panel keeps that is imagined some days later
+_WEEK = 7  # days; period that a panel keeps when it is extended to later days
 
 
 @dataclass
 class Warming:
-    """Compiled and cached programs, and seconds of XLA's compiler and of everything."""
+    """Compiled and cached programs, and seconds of XLA's compiler and in total."""
 
     folder: Path
-    before: frozenset[str] = frozenset()  # names of the programs that were there
+    before: frozenset[str] = frozenset()  # names of the programs that existed before
     hits: int = 0
     compile_seconds: float = 0.0
     seconds: float = 0.0
-    shapes: int = 0  # of trainings
+    shapes: int = 0  # number of different training shapes
     recurrence: str = "scan"
     troubles: list[str] = field(default_factory=list)
 
@@ -60,7 +60,7 @@ class Warming:
         self.before = self.programs()
 
     def programs(self) -> frozenset[str]:
-        """The names of the programs that are there by now."""
+        """Return the names of the existing programs."""
         return frozenset(file.name for file in self.folder.glob("*-cache"))
 
     def add(self, hits: int, seconds: float) -> None:
@@ -68,7 +68,7 @@ class Warming:
         self.compile_seconds += seconds
 
     def lines(self) -> Iterator[str]:
-        """Lines for the screen, the result first."""
+        """Yield lines for the screen, the result first."""
         programs = self.programs()
         yield (
             f"compiled {count(len(programs - self.before), 'program')} in {self.compile_seconds:.1f} s, {self.hits} "
@@ -82,12 +82,11 @@ class Warming:
 
 
 def warm(spec: Spec, file: Path, *, as_of: datetime, nights: int, progress: NightProgress) -> Warming:
-    """Compile what the next `nights` nights need, the first of them with what the lake holds as of
-    `as_of`.
+    """Compile the programs of the next `nights` nights, the first of them with the content of the
+    lake as of `as_of`.
 
-    `file` is where the spec was read from. Raises SpecError where the cache cannot be written or
-    several hosts train, NoUsableData where the lake holds too little, TrainingError and ExportError
-    as a night does.
+    `file` is the spec's file. Raises SpecError if the cache cannot be written or several hosts
+    train, NoUsableData if the lake holds too little, TrainingError and ExportError as a night does.
     """
     begun = time.monotonic()
     if spec.training.hosts is not None:
@@ -114,8 +113,8 @@ def warm(spec: Spec, file: Path, *, as_of: datetime, nights: int, progress: Nigh
 
 
 def _panel(spec: Spec, as_of: datetime) -> tuple[Panel, Past]:
-    """Panel of the next night's training: what the lake holds, or before the first night what the
-    sources give, read into a lake that is gone afterwards."""
+    """Return the panel of the next night's training: from the lake or, before the first night, from
+    the sources, read into a temporary lake."""
     if Lake.of(spec).versions(["demand"])["demand"] != NOT_THERE:
         return _known(spec, as_of)
     with tempfile.TemporaryDirectory(prefix="forecaster-warm-") as folder:
@@ -131,8 +130,8 @@ def _known(spec: Spec, as_of: datetime) -> tuple[Panel, Past]:
 
 
 def _writable_folder(spec: Spec) -> Path:
-    """The folder of this machine's programs. Raises SpecError where nothing can be written there,
-    or anybody may: what lies there runs in the night."""
+    """Return the folder of this machine's programs. Raises SpecError if it is not writable, or is
+    writable by everyone: its content runs in the night."""
     folder = jax_setup.cache_folder(spec)
     key = jax_setup.FOLDER if os.environ.get(jax_setup.FOLDER) else "execution.compile_cache"
     try:
@@ -155,8 +154,8 @@ def _writable_folder(spec: Spec) -> Path:
 
 
 def _shapes(before: Panel, spec: Spec, nights: int) -> Iterator[Panel]:
-    """The panel that is trained on, of each night whose programs are other than those of an earlier
-    one: steps grow with the days, and days are padded to a round number."""
+    """Yield the training panel of each night whose programs differ from those of earlier nights:
+    steps grow with the days, and days are padded to a round number."""
     met = set()
     for later in range(nights):
         panel = days_later(before, later)
@@ -168,7 +167,7 @@ def _shapes(before: Panel, spec: Spec, nights: int) -> Iterator[Panel]:
 
 
 def days_later(panel: Panel, days: int) -> Panel:
-    """The panel as it may be some days later: its last week, again."""
+    """Return the panel as it may be `days` days later, with its last week repeated."""
     history = np.concatenate([np.arange(panel.history), panel.history - _WEEK + np.arange(days) % _WEEK])
     whole = np.concatenate([history, np.arange(panel.history, len(panel.days))])
     return replace(
@@ -187,7 +186,7 @@ def _shares(shapes: list[Panel]) -> Iterator[tuple[float, Panel]]:
 
 
 def _train(before: Panel, spec: Spec, file: Path, warming: Warming, progress: NightProgress, share: float) -> Candidate:
-    """One epoch, as the night's own process trains it."""
+    """Train one epoch as the night's own process does."""
     hears = Listeners(
         on_epoch=lambda epoch: progress.advance(share, f"one epoch of {before.history} days to {before.cutoff}"),
         on_trouble=warming.troubles.append,
@@ -208,8 +207,8 @@ def _as_the_night_does(
     warming: Warming,
     progress: NightProgress,
 ) -> None:
-    """Compile what the night itself compiles, next to the process that trains: calibration,
-    backtest, export and parity."""
+    """Compile the programs that the night itself uses in addition to the training process:
+    calibration, backtest, export and parity."""
     with jax_setup.count_compilations() as compilations:
         with progress.stage("backtest"):
             calibrated = fit_candidate.calibrated_before_backtest(candidate, before, panel_at)

@@ -1,12 +1,12 @@
-"""Is tonight's training worth it? Where the last trainings gained nothing that rosters noticed, one
-is skipped.
+"""Decide whether a training is worthwhile this night: one is skipped if the last trainings gained
+nothing in rosters.
 
-A training's gain is counted in money on the days that came in since: on each of them the new
-champion and the one that it replaced roster from what was known the evening before, and what their
-crews then cost is compared, depot by depot and day by day (the paired test of
-`evaluation.paired_test`). A candidate that was not admitted gained nothing. A training is worth it
-where the gain of the last three is more than chance, and a day's gain is no less than what a
-training costs (`execution.cost_per_hour`).
+The gain of a training is measured in money on the days with actuals since: on each of them, the new
+champion and its predecessor roster from the knowledge of the evening before, and the costs of their
+crews are compared, depot by depot and day by day (the paired test of `evaluation.paired_test`). A
+candidate that was not admitted gained nothing. A training is worthwhile if the gain of the last
+three is more than chance, and a day's gain is no less than the cost of a training
+(`execution.cost_per_hour`).
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from forecaster.serving.predict import Predictor
 from forecaster.staffing.roster_ways import RosterWays
 from forecaster.staffing.rosters import van_pool
 
-LAST_TRAININGS = 3  # whose gain is weighed
-LAST_DAYS = 7  # on which accuracy may slip
-MOST_DAYS = 28  # that are forecast again
-MOST_RUNS = 400  # that are looked through
-STAGES = ("train", "backtest", "gate", "export")  # that a night without training goes without
+LAST_TRAININGS = 3  # number of trainings whose gain is measured
+LAST_DAYS = 7  # days on which accuracy is checked
+MOST_DAYS = 28  # days that are forecast again, at most
+MOST_RUNS = 400  # runs that are searched, at most
+STAGES = ("train", "backtest", "gate", "export")  # stages that a night without training skips
 NAIVE = "seasonal_naive"
 WEEKDAYS = (
     N_("Monday"),
@@ -56,7 +56,7 @@ WEEKDAYS = (
 
 @dataclass(frozen=True)
 class Decision:
-    """Decision to train tonight, and the reason as a sentence."""
+    """Decision to train or not, and the reason as a sentence."""
 
     trains: bool
     reason: str
@@ -64,8 +64,8 @@ class Decision:
 
 @dataclass(frozen=True)
 class PastTraining:
-    """A night that trained: which champion it replaced by which. Where it promoted none, both are
-    the one that went on reigning."""
+    """A night that trained, with the replaced and the new champion. If it promoted none, both are
+    the reigning champion."""
 
     night: date
     old: str
@@ -74,21 +74,22 @@ class PastTraining:
 
 @dataclass(frozen=True)
 class Gain:
-    """Gain of trainings, in the unit of `staffing`, and what one of them costs."""
+    """Gain of trainings, in the unit of `staffing`, and the cost of one of them."""
 
     trainings: int
-    pairs: Pairs  # what the new champion's crews cost, and the old one's
-    compared: int  # days, one counted once for each training
+    pairs: Pairs  # costs of the new champion's crews and of the old one's
+    compared: int  # days, each counted once per training
     training_cost: float
 
     @property
     def a_day(self) -> float:
-        """Above zero: the new champions' rosters were cheaper; 0 where no day has come in since."""
+        """Gain per day, above zero if the new champions' rosters were cheaper; 0 without actuals
+        since."""
         return float((self.pairs.theirs - self.pairs.ours).sum()) / self.compared if self.compared else 0.0
 
     @property
     def is_noticed(self) -> bool:
-        """More than chance, and no less than a training costs."""
+        """True if the gain is more than chance, and no less than the cost of a training."""
         return self.pairs.difference().high < 0 and self.a_day >= self.training_cost
 
     def sentence(self) -> str:
@@ -114,7 +115,7 @@ class Gain:
 
 
 def weigh(spec: Spec, ledger: Ledger, panel: Panel, panel_at: Past, as_of: datetime) -> Decision:
-    """The decision on tonight's training; `panel_at` is the panel as it was at an earlier cutoff.
+    """Decide on this night's training; `panel_at` returns the panel as of an earlier cutoff.
 
     Raises BundleError for a champion that cannot be read.
     """
@@ -145,14 +146,14 @@ def weigh(spec: Spec, ledger: Ledger, panel: Panel, panel_at: Past, as_of: datet
 
 
 def latest(spec: Spec, ledger: Ledger, as_of: datetime) -> date | None:
-    """The night by which is trained again, whatever the last trainings gained; None before the
-    first training."""
+    """Return the night of the next training at the latest, whatever the last trainings gained; None
+    before the first training."""
     nights = _training_nights(spec, ledger, as_of)
     return _night(spec, nights[0]) + timedelta(days=spec.training.at_least_every) if nights else None
 
 
 def past_trainings(spec: Spec, ledger: Ledger, as_of: datetime) -> list[PastTraining]:
-    """The nights that trained while a champion reigned, the newest first."""
+    """Return the nights that trained while there was a champion, the newest first."""
     promotions = ledger.promotions(spec.name)
     by_run: Mapping[str, Promotion] = {promotion.run_id: promotion for promotion in promotions if promotion.by == GATE}
     trainings = []
@@ -169,10 +170,10 @@ def past_trainings(spec: Spec, ledger: Ledger, as_of: datetime) -> list[PastTrai
 def gain_of(
     spec: Spec, panel: Panel, trainings: Sequence[PastTraining], folds: Mapping[str, Mapping[date, Fold]], cost: float
 ) -> Gain:
-    """The gain of trainings, of what each champion forecast of a single day: digest → cutoff →
-    fold."""
+    """Compute the gain of trainings from each champion's forecasts of single days: digest → cutoff
+    → fold."""
     assert spec.staffing is not None
-    # whole days, whatever shifts are declared
+    # whole days, regardless of declared shifts
     by_day = spec.staffing.model_copy(update={"shifts": ()})
     ways, paid = RosterWays(by_day, van_pool(panel, spec)), dict[tuple[str, date], Doubles]()
 
@@ -203,13 +204,14 @@ def gain_of(
 
 
 def training_cost(spec: Spec, nights: Sequence[Run]) -> float:
-    """Mean cost of one of the last trainings, with all that a night without one goes without."""
+    """Return the mean cost of one of the last trainings, including all stages that a night without
+    training skips."""
     seconds = [sum(run.timings.get(stage, 0.0) for stage in STAGES) for run in nights[:LAST_TRAININGS]]
     return (spec.execution.cost_per_hour or 0.0) * sum(seconds) / 3600 / max(len(seconds), 1)
 
 
 def _due(spec: Spec, ledger: Ledger, as_of: datetime) -> str | None:
-    """Why to train without weighing anything; None where there is something to weigh."""
+    """Return the reason to train without measuring a gain; None if the gain decides."""
     if ledger.champion(spec.name) is None:
         return "no model reigns yet"
     nights = _training_nights(spec, ledger, as_of)
@@ -232,7 +234,7 @@ def _champion(ledger: Ledger, spec: Spec) -> Promotion:
 
 
 def _training_nights(spec: Spec, ledger: Ledger, as_of: datetime) -> list[Run]:
-    """The nights before that trained a candidate and judged it, the newest first."""
+    """Return the earlier nights that trained and judged a candidate, the newest first."""
     runs = ledger.runs(spec.name, limit=MOST_RUNS, ended=True, nights=True)
     nights = [run for run in runs if run.kind == "night" and run.verdict is not None and run.as_of < as_of]
     return sorted(nights, key=lambda run: run.as_of, reverse=True)
@@ -241,8 +243,8 @@ def _training_nights(spec: Spec, ledger: Ledger, as_of: datetime) -> list[Run]:
 def _replays(
     spec: Spec, panel: Panel, panel_at: Past, champion: str, trainings: Sequence[PastTraining]
 ) -> dict[str, dict[date, Fold]]:
-    """Forecasts of each champion for the one day after each cutoff that it is asked for: digest →
-    cutoff → fold."""
+    """Forecast with each champion the single day after each cutoff that is needed: digest → cutoff
+    → fold."""
     wanted: dict[str, set[date]] = {champion: set(_last_cutoffs(panel))}
     for training in trainings:
         for digest in (training.old, training.new):
@@ -254,7 +256,7 @@ def _replays(
     }
     folds: dict[str, dict[date, Fold]] = {digest: {} for digest in wanted}
     for cutoff in sorted(set().union(*wanted.values())):
-        panels: dict[str, Panel] = {}  # by encoding: most champions share one
+        panels: dict[str, Panel] = {}  # by encoding, because most champions share one
         for digest, predictor in predictors.items():
             if cutoff in wanted[digest]:
                 encoding = predictor.bundle.encoding
@@ -265,7 +267,7 @@ def _replays(
 
 
 def _first_day(predictor: Predictor, before: Panel, panel: Panel) -> Fold:
-    """Forecast of the day after a cutoff, and its result by tonight."""
+    """Return the forecast of the day after a cutoff, with the actuals known by now."""
     whole = predictor(before)
     forecast = replace(
         whole, target_dates=whole.target_dates[:1], quantiles=whole.quantiles[:, :1], open=whole.open[:, :1]
@@ -276,8 +278,9 @@ def _first_day(predictor: Predictor, before: Panel, panel: Panel) -> Fold:
 
 
 def _slips(spec: Spec, panel: Panel, panel_at: Past, champion: Mapping[date, Fold]) -> Iterator[str]:
-    """Objections of the gate to the champion's forecasts of the last days: bias and coverage surely
-    outside their bounds, and no better than the seasonal naive where that is to be beaten."""
+    """Yield the gate's objections to the champion's forecasts of the last days: bias and coverage
+    significantly outside their bounds, and no better than the seasonal naive if the gate requires
+    that."""
     cutoffs = _last_cutoffs(panel)
     naive = partial(seasonal_naive, levels=tuple(spec.model.quantiles))
     rivals = [_first_day(naive, panel_at(cutoff), panel) for cutoff in cutoffs]  # type: ignore[arg-type]
@@ -297,8 +300,8 @@ def _last_cutoffs(panel: Panel) -> list[date]:
 
 
 def _cutoffs_since(training: PastTraining, panel: Panel) -> list[date]:
-    """The cutoffs of the days that came in since a training's night, of which the newest count
-    where they are many."""
+    """Return the cutoffs of the days with actuals since a training's night, at most the newest
+    `MOST_DAYS`."""
     days = (panel.cutoff - training.night).days + 1
     return [panel.cutoff - timedelta(days=back) for back in range(min(days, MOST_DAYS), 0, -1)]
 

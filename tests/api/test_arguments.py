@@ -1,4 +1,4 @@
-"""What is given to a forecaster: arguments and frames, and the words in which wrong ones are refused."""
+"""Arguments and frames of a forecaster, and the error messages for wrong ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from forecaster.errors import NoUsableData, SourceError, SpecError
 from tests.api.tiny_fleet import make, readings
 
 
-def test_numbers_of_numpy_are_taken_for_numbers(tmp_path: Path) -> None:
+def test_accepts_numpy_numbers_as_arguments(tmp_path: Path) -> None:
     of_numpy = make(
         horizon=np.int64(3),
         seed=np.int32(5),
@@ -48,14 +48,14 @@ def test_numbers_of_numpy_are_taken_for_numbers(tmp_path: Path) -> None:
         ({"seed": 0.5}, r"^seed: found 0.5"),
     ],
 )
-def test_wrong_arguments_are_refused_in_words_without_a_file(arguments: dict[str, Any], sentence: str) -> None:
+def test_error_for_wrong_arguments_names_no_file(arguments: dict[str, Any], sentence: str) -> None:
     with pytest.raises(SpecError, match=sentence) as error:
         make(**arguments).fit(readings())
     assert "forecaster-" not in "".join(traceback.format_exception(error.value))
     assert "pipeline.yaml" not in str(error.value)
 
 
-def test_what_is_wrong_with_frames_is_told_at_once_and_without_a_path() -> None:
+def test_error_for_wrong_frames_names_the_frame_and_no_path() -> None:
     with pytest.raises(SpecError, match="df: found the columns 'price', 'rain', which nothing names; wanted each of"):
         make().fit(readings().assign(rain=0, price=1))
     with pytest.raises(NoUsableData, match=r"^df: found no row, wanted one for each depot and day"):
@@ -77,11 +77,9 @@ def test_what_is_wrong_with_frames_is_told_at_once_and_without_a_path() -> None:
         make(horizon="7").backtest(df=readings())
 
 
-def test_rows_that_no_file_may_have_are_named_and_the_others_counted(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_invalid_rows_are_reported_and_the_others_are_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     df = readings().astype({"y": float}).reset_index(drop=True)
-    df = df.astype({"y": object})  # as a column is that a spreadsheet has filled
+    df = df.astype({"y": object})  # as in a column filled by a spreadsheet
     df.loc[7, "y"], df.loc[9, "y"] = -3.0, "n/a"
     folder = PipelineFolder.create(tmp_path, make().pipeline_content(), frames_of(df, None, None, ["promo"]))
     knowledge, findings = folder.knowledge()
@@ -91,14 +89,14 @@ def test_rows_that_no_file_may_have_are_named_and_the_others_counted(
     assert len(knowledge.demand) == len(df) - 2
 
 
-def test_kinds_of_events_are_known_ahead_in_any_case() -> None:
+def test_kinds_of_events_are_matched_ignoring_case() -> None:
     events = pd.DataFrame({"ds": ["2026-01-01"], "kind": ["Fair"], "name": ["F"]})
     frames_to_learn_from(readings(), None, events, ["promo", "fair"])
     with pytest.raises(SpecError, match="found 'fare', which is no column of df, and no kind of the frame `events`"):
         frames_to_learn_from(readings(), None, events, ["promo", "fare"])
 
 
-def test_depots_whose_counts_end_long_before_the_others_are_told_of(tmp_path: Path) -> None:
+def test_reports_depots_whose_counts_end_long_before_the_others(tmp_path: Path) -> None:
     df = readings()[lambda df: (df["ds"] < "2026-01-18") | (df["unique_id"] == 2)]
     folder = PipelineFolder.create(tmp_path, make().pipeline_content(), frames_of(df, None, None, ["promo"]))
     [finding] = folder.knowledge()[1]

@@ -1,4 +1,5 @@
-"""The estimator: fitted, asked, saved and loaded on one tiny fleet; what it says is what the night's parts say."""
+"""The estimator on one tiny fleet: fitted, used, saved and loaded; its results equal those of the
+nightly run's parts."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ def saved(fitted: Forecaster, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return fitted.save(tmp_path_factory.mktemp("saved") / "model")
 
 
-def test_a_forecast_has_a_row_a_depot_and_day_with_rising_quantiles(fitted: Forecaster) -> None:
+def test_forecast_has_one_row_per_depot_and_day_with_increasing_quantiles(fitted: Forecaster) -> None:
     forecasts = fitted.predict(future=ahead())
     assert forecasts["unique_id"].tolist() == np.repeat([1, 2, 3], 7).tolist()
     assert forecasts["ds"].tolist() == [*pd.date_range("2026-02-01", periods=7)] * 3
@@ -52,7 +53,7 @@ def test_a_forecast_has_a_row_a_depot_and_day_with_rising_quantiles(fitted: Fore
     assert repr(fitted).endswith("fitted on 3 depots, 215 days up to 2026-01-31")
 
 
-def test_a_covariate_that_is_not_known_ahead_is_asked_for(fitted: Forecaster) -> None:
+def test_rejects_a_covariate_unknown_on_days_ahead(fitted: Forecaster) -> None:
     with pytest.raises(SpecError, match=r"future: depot '1' has no 'promo' on 2026-02-01; wanted a row"):
         fitted.predict()
     with pytest.raises(SpecError, match=r"future: depot '3' has no 'promo' on 2026-02-07"):
@@ -65,7 +66,7 @@ def test_a_covariate_that_is_not_known_ahead_is_asked_for(fitted: Forecaster) ->
         fitted.predict(ahead())
 
 
-def test_a_misspelt_depot_of_the_days_ahead_is_named(fitted: Forecaster, caplog: pytest.LogCaptureFixture) -> None:
+def test_reports_a_misspelled_depot_in_the_days_ahead(fitted: Forecaster, caplog: pytest.LogCaptureFixture) -> None:
     misspelt = ahead().astype({"unique_id": str}).replace({"unique_id": {"3": "3-"}})
     with pytest.raises(SpecError, match=r"depot '3' has no 'promo' .* did you mean this depot by '3-', which no"):
         fitted.predict(future=misspelt)
@@ -76,12 +77,12 @@ def test_a_misspelt_depot_of_the_days_ahead_is_named(fitted: Forecaster, caplog:
     assert [record.message for record in caplog.records].count(line) == 1
 
 
-def test_other_readings_are_forecast_from_their_own_last_day(fitted: Forecaster) -> None:
+def test_other_readings_are_forecast_from_their_own_cutoff(fitted: Forecaster) -> None:
     earlier = readings()[lambda df: df["ds"] < "2026-01-25"]
     days_ahead = readings()[["unique_id", "ds", "promo"]][lambda df: df["ds"] >= "2026-01-25"]
     forecasts = fitted.predict(earlier, future=days_ahead)
     assert forecasts["ds"].min() == pd.Timestamp("2026-01-25")
-    whole = readings()[lambda df: df["ds"] >= "2026-01-25"]  # counts of days ahead among it, and of a depot elsewhere
+    whole = readings()[lambda df: df["ds"] >= "2026-01-25"]  # including counts of days ahead, and of a depot elsewhere
     elsewhere = whole[whole["unique_id"] == 1].assign(unique_id=99)
     again = fitted.predict(pl.from_pandas(earlier), future=pd.concat([whole, elsewhere]))
     assert isinstance(again, pl.DataFrame)
@@ -91,7 +92,7 @@ def test_other_readings_are_forecast_from_their_own_last_day(fitted: Forecaster)
         fitted.predict(earlier, future=days_ahead.assign(price=1))
 
 
-def test_a_count_holds_where_days_ahead_begin_before_the_last_day(
+def test_counts_take_precedence_over_days_ahead_that_begin_before_the_cutoff(
     fitted: Forecaster, caplog: pytest.LogCaptureFixture
 ) -> None:
     expected = fitted.predict(future=ahead())
@@ -106,7 +107,7 @@ def test_a_count_holds_where_days_ahead_begin_before_the_last_day(
     assert [record.message for record in caplog.records] == [line]
 
 
-def test_days_ahead_that_the_readings_have_without_a_count_are_replaced(fitted: Forecaster) -> None:
+def test_days_ahead_without_a_count_in_the_readings_are_replaced(fitted: Forecaster) -> None:
     otherwise = ahead().assign(promo=1 - ahead()["promo"])
     pd.testing.assert_frame_equal(
         fitted.predict(pd.concat([readings(), otherwise.assign(y=np.nan)]), future=ahead()),
@@ -114,12 +115,12 @@ def test_days_ahead_that_the_readings_have_without_a_count_are_replaced(fitted: 
     )
 
 
-def test_a_history_without_a_covariate_is_named_so(fitted: Forecaster) -> None:
+def test_rejects_a_history_without_a_covariate(fitted: Forecaster) -> None:
     with pytest.raises(SpecError, match=r"^history: found the columns depot_id, date, demand; wanted 'promo' too"):
         fitted.predict(readings().drop(columns="promo"), future=ahead())
 
 
-def test_what_was_fitted_stays_as_it_is_when_arguments_change(fitted: Forecaster, tmp_path: Path) -> None:
+def test_changed_arguments_do_not_affect_the_fitted_model(fitted: Forecaster, tmp_path: Path) -> None:
     expected, arguments = fitted.predict(future=ahead()), fitted.get_params()
     try:
         fitted.set_params(country="US", horizon=3, known_future=(), quantiles=(0.1, 0.3, 0.5, 0.9))
@@ -132,7 +133,7 @@ def test_what_was_fitted_stays_as_it_is_when_arguments_change(fitted: Forecaster
     pd.testing.assert_frame_equal(loaded.predict(future=ahead()), expected, rtol=1e-4)
 
 
-def test_the_backtest_has_our_model_first_and_its_days_were_unseen(fitted: Forecaster) -> None:
+def test_backtest_lists_our_model_first_and_scores_unseen_days(fitted: Forecaster) -> None:
     scores = fitted.scores.scores
     assert scores["model"].tolist() == ["Forecaster", "seasonal_naive", "seasonal_window_average"]
     ours = fitted.scores.forecasts
@@ -143,7 +144,7 @@ def test_the_backtest_has_our_model_first_and_its_days_were_unseen(fitted: Forec
     assert "Forecaster" in repr(fitted.scores)
 
 
-def test_a_baseline_that_did_better_is_told_of(fitted: Forecaster, caplog: pytest.LogCaptureFixture) -> None:
+def test_reports_a_baseline_that_beats_the_model(fitted: Forecaster, caplog: pytest.LogCaptureFixture) -> None:
     assert fitted._fitted is not None
     worse, better = sorted(fitted._fitted.scores.values(), key=lambda scores: -scores.metrics["mase"])[:2]
     fitting._warn_of_better({"candidate": better, "seasonal_naive": worse}, "candidate")
@@ -154,7 +155,7 @@ def test_a_baseline_that_did_better_is_told_of(fitted: Forecaster, caplog: pytes
     assert record.message.endswith(f"a baseline was better than the model: MASE seasonal_naive {numbers}; see `scores`")
 
 
-def test_utilsforecast_evaluates_and_plots_what_comes_out(fitted: Forecaster) -> None:
+def test_utilsforecast_evaluates_and_plots_the_forecasts(fitted: Forecaster) -> None:
     from utilsforecast import losses
     from utilsforecast.evaluation import evaluate
     from utilsforecast.plotting import plot_series
@@ -173,13 +174,13 @@ def test_utilsforecast_evaluates_and_plots_what_comes_out(fitted: Forecaster) ->
     assert [line.get_label() for line in figure.axes[0].lines] == ["y", "Forecaster"]
 
 
-def test_a_roster_costs_what_one_of_its_own_forecast_costs(fitted: Forecaster) -> None:
+def test_roster_equals_that_of_its_own_forecast_frame(fitted: Forecaster) -> None:
     roster = fitted.roster(future=ahead(), **COSTS)
     again = forecaster.roster(fitted.predict(future=ahead()), **COSTS)
     pd.testing.assert_frame_equal(roster, again)
 
 
-def test_the_parts_of_a_forecast_add_up_to_it(fitted: Forecaster) -> None:
+def test_parts_of_a_forecast_add_up_to_it(fitted: Forecaster) -> None:
     forecasts = fitted.predict(future=ahead())
     parts = fitted.why(2, "2026-02-02", future=ahead())
     row = forecasts[(forecasts["unique_id"] == 2) & (forecasts["ds"] == "2026-02-02")]
@@ -194,7 +195,7 @@ def test_the_parts_of_a_forecast_add_up_to_it(fitted: Forecaster) -> None:
         fitted.plot("2.", future=ahead())
 
 
-def test_the_parts_of_a_band_add_up_to_its_width(fitted: Forecaster, saved: Path) -> None:
+def test_parts_of_a_band_add_up_to_its_width(fitted: Forecaster, saved: Path) -> None:
     forecasts = fitted.predict(future=ahead())
     row = forecasts[(forecasts["unique_id"] == 2) & (forecasts["ds"] == "2026-02-05")]
     width = (row["Forecaster-hi-80"] - row["Forecaster-lo-80"]).item()
@@ -213,7 +214,7 @@ def test_the_parts_of_a_band_add_up_to_its_width(fitted: Forecaster, saved: Path
         fitted.why(2, "2026-02-05", of="width", future=ahead())
 
 
-def test_a_saved_forecaster_says_the_same_from_its_bundle(fitted: Forecaster, saved: Path) -> None:
+def test_saved_forecaster_gives_the_same_forecasts_from_its_bundle(fitted: Forecaster, saved: Path) -> None:
     loaded = Forecaster.load(saved)
     ours, theirs = fitted.predict(future=ahead()), loaded.predict(future=ahead())
     assert list(ours) == list(theirs)
@@ -224,7 +225,7 @@ def test_a_saved_forecaster_says_the_same_from_its_bundle(fitted: Forecaster, sa
         _ = loaded.scores
 
 
-def test_a_saved_folder_holds_no_private_key_and_is_a_pipeline(saved: Path) -> None:
+def test_saved_folder_is_a_pipeline_without_a_private_key(saved: Path) -> None:
     assert {key.name for key in (saved / "state/keys").iterdir()} == {"signing.pub.pem"}
     spec = forecaster.load(saved / "pipeline.yaml").spec
     assert spec.calendar.country == "DE"
@@ -233,7 +234,7 @@ def test_a_saved_folder_holds_no_private_key_and_is_a_pipeline(saved: Path) -> N
     assert spec.execution.compile_cache is None, "a folder of whoever saved it is none of whoever goes on"
 
 
-def test_a_copy_has_a_folder_of_its_own(saved: Path, fitted: Forecaster, tmp_path: Path) -> None:
+def test_copy_has_a_folder_of_its_own(saved: Path, fitted: Forecaster, tmp_path: Path) -> None:
     loaded = Forecaster.load(saved)
     again = pickle.loads(pickle.dumps(loaded))
     expected = loaded.predict(future=ahead())
@@ -245,7 +246,7 @@ def test_a_copy_has_a_folder_of_its_own(saved: Path, fitted: Forecaster, tmp_pat
     assert len({forecaster._work.path for forecaster in (again, copied, fitted)}) == 3
 
 
-def test_a_changed_bundle_is_not_believed(saved: Path, tmp_path: Path) -> None:
+def test_rejects_a_modified_bundle(saved: Path, tmp_path: Path) -> None:
     copied = tmp_path / "copied"
     shutil.copytree(saved, copied)
     [weights] = copied.glob("state/bundles/*/weights.npz")
@@ -256,7 +257,7 @@ def test_a_changed_bundle_is_not_believed(saved: Path, tmp_path: Path) -> None:
         Forecaster.load(copied)
 
 
-def test_a_folder_with_something_in_it_is_not_written_over(fitted: Forecaster, tmp_path: Path) -> None:
+def test_save_does_not_overwrite_a_folder_with_files(fitted: Forecaster, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(SpecError, match="found a folder with files, wanted a new folder"):
         fitted.save(tmp_path)
@@ -265,14 +266,14 @@ def test_a_folder_with_something_in_it_is_not_written_over(fitted: Forecaster, t
         Forecaster.load(tmp_path)
 
 
-def test_a_figure_shows_what_came_and_what_is_ahead(saved: Path) -> None:
+def test_figure_shows_past_counts_and_the_forecast(saved: Path) -> None:
     loaded = Forecaster.load(saved)
     figure = loaded.plot(2, days=28, future=ahead())
     past, median = figure.axes[0].lines
     assert (len(past.get_xdata()), len(median.get_xdata())) == (28, 7)
 
 
-def test_a_figure_leaves_gaps_on_closed_days() -> None:
+def test_figure_has_gaps_on_closed_days() -> None:
     depots = bare([[5.0] * 14], closed=[(0, 6), (0, 13), (0, 20)])
     said = seasonal_naive(depots, (0.1, 0.5, 0.9))
     past, median = depot_figure(said, depots, "D0", 14).axes[0].lines
@@ -280,7 +281,7 @@ def test_a_figure_leaves_gaps_on_closed_days() -> None:
     assert np.flatnonzero(np.isnan(median.get_ydata())).tolist() == [6]
 
 
-def test_findings_are_those_of_the_check_of_the_pipeline(tmp_path: Path) -> None:
+def test_findings_equal_those_of_check(tmp_path: Path) -> None:
     counts = readings()
     counts.loc[(counts["unique_id"] == 2) & (counts["ds"].dt.day_of_week == 6), "y"] = np.nan  # never on Sundays
     counts.loc[(counts["unique_id"] == 3) & (counts["ds"] >= "2026-01-20"), "promo"] = np.nan
@@ -293,7 +294,7 @@ def test_findings_are_those_of_the_check_of_the_pipeline(tmp_path: Path) -> None
     assert set(model.findings["message"]) == expected
 
 
-def test_the_conventions_of_scikit_learn(fitted: Forecaster) -> None:
+def test_follows_scikit_learn_conventions(fitted: Forecaster) -> None:
     from sklearn.base import clone
 
     unfitted = clone(fitted)
@@ -307,24 +308,24 @@ def test_the_conventions_of_scikit_learn(fitted: Forecaster) -> None:
 
 
 @pytest.mark.parametrize("day", ["2026-02-30", "tomorrow", "2026-02-09", object()])
-def test_a_day_that_is_none_or_not_ahead_is_refused(fitted: Forecaster, day: Any) -> None:
+def test_rejects_invalid_days_and_days_not_ahead(fitted: Forecaster, day: Any) -> None:
     with pytest.raises(SpecError, match=r"^day: found .*, wanted (a date such as|one from 2026-02-01 to 2026-02-07)"):
         fitted.why(2, day, future=ahead())
 
 
-def test_a_stamp_with_a_zone_is_its_own_day(fitted: Forecaster) -> None:
+def test_timestamp_with_a_zone_is_its_own_local_day(fitted: Forecaster) -> None:
     of_day = fitted.why(2, "2026-02-03", future=ahead())
     stamp = pd.Timestamp("2026-02-03", tz="Europe/Berlin")
     pd.testing.assert_frame_equal(fitted.why(2, stamp, future=ahead()), of_day)
 
 
 @pytest.mark.parametrize("days", [-1, 2.5, "56"])
-def test_a_figure_of_no_number_of_days_is_refused(fitted: Forecaster, days: Any) -> None:
+def test_rejects_a_figure_of_an_invalid_number_of_days(fitted: Forecaster, days: Any) -> None:
     with pytest.raises(SpecError, match=r"^days: found .*, wanted a whole number"):
         fitted.plot(2, days=days, future=ahead())
 
 
-def test_a_finding_is_logged_once_and_names_the_value_that_counts(
+def test_finding_is_logged_once_and_names_the_value_that_counts(
     fitted: Forecaster, caplog: pytest.LogCaptureFixture
 ) -> None:
     row = readings().iloc[[5]]
@@ -336,7 +337,7 @@ def test_a_finding_is_logged_once_and_names_the_value_that_counts(
     assert sum(bool(re.search(sentence, record.message)) for record in caplog.records) == 1
 
 
-def test_without_a_finding_the_frame_has_its_types(fitted: Forecaster) -> None:
+def test_empty_findings_keep_their_column_types(fitted: Forecaster) -> None:
     assert len(fitted.findings) == 0
     in_polars = copy.copy(fitted)
     in_polars._kind = frames_of(pl.from_pandas(readings()), None, None, ["promo"]).kind

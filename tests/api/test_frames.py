@@ -1,4 +1,4 @@
-"""Frames at the edge: three libraries, two sets of names, and clear words for what is neither."""
+"""Frames at the interface: three libraries, two sets of names, and clear errors for anything else."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FORECAST = Forecast(
 
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"])
-def test_a_frame_comes_back_as_it_was_given(make: Any) -> None:
+def test_results_are_of_the_same_kind_as_the_given_frame(make: Any) -> None:
     frame = make({**COLUMNS, "y": [1.0, None, 3.0]})
     readings = long_frame(frame, "df")
     assert readings.table.column_names == list(OURS)
@@ -51,18 +51,18 @@ def test_a_frame_comes_back_as_it_was_given(make: Any) -> None:
     ],
     ids=["date", "microseconds", "milliseconds"],
 )
-def test_days_come_back_with_their_type_so_that_frames_can_be_joined(days: pl.Series) -> None:
+def test_days_keep_their_type_so_that_frames_can_be_joined(days: pl.Series) -> None:
     kind = long_frame(pl.DataFrame({"depot_id": ["7"], "date": days, "demand": [1]}), "df").kind
     assert kind.frame(forecast_columns(FORECAST, kind))["date"].dtype == days.dtype
 
 
-def test_our_names_have_plain_columns() -> None:
+def test_own_column_names_give_plain_columns() -> None:
     columns = forecast_columns(FORECAST, FrameKind(None, OURS, pa.string()))
     assert list(columns) == ["depot_id", "date", "forecast", "q0.1", "q0.5", "q0.9", "mean"]
     np.testing.assert_allclose(columns["mean"], FORECAST.mean.reshape(-1))
 
 
-def test_the_index_of_pandas_is_no_column() -> None:
+def test_index_of_pandas_is_not_a_column() -> None:
     frame = pd.DataFrame({**COLUMNS, "y": [1, 2, 3]}, index=[5, 5, 9])
     assert long_frame(frame, "df").table.column_names == list(OURS)
 
@@ -75,32 +75,32 @@ def test_the_index_of_pandas_is_no_column() -> None:
         ({"depot_id": [1.5], "date": [date(2026, 1, 1)], "demand": [1]}, "'depot_id' has the type double, wanted text"),
     ],
 )
-def test_other_columns_are_refused_by_name(columns: dict[str, Any], sentence: str) -> None:
+def test_error_for_unknown_columns_names_them(columns: dict[str, Any], sentence: str) -> None:
     with pytest.raises(SpecError, match=sentence):
         long_frame(pd.DataFrame(columns), "df")
 
 
-def test_what_is_no_frame_is_refused() -> None:
+def test_rejects_anything_but_a_frame_in_memory() -> None:
     with pytest.raises(SpecError, match="df: found list, wanted a data frame"):
         long_frame([1, 2], "df")
     with pytest.raises(SpecError, match="df: found LazyFrame, wanted a data frame in memory"):
         long_frame(pl.LazyFrame({"depot_id": ["a"]}), "df")
 
 
-def test_names_that_the_index_of_pandas_has_are_pointed_at() -> None:
+def test_error_points_at_required_names_in_the_pandas_index() -> None:
     frame = pd.DataFrame({**COLUMNS, "y": [1, 2, 3]}).set_index(["unique_id", "ds"])
     with pytest.raises(SpecError, match=r"df: found the columns y; .*; the index has unique_id, ds: reset_index\(\)"):
         long_frame(frame, "df")
 
 
-def test_a_column_that_is_there_twice_is_refused() -> None:
+def test_rejects_duplicate_columns() -> None:
     frame = pd.DataFrame({**COLUMNS, "y": [1, 2, 3]})
     for twice in (pd.concat([frame, frame[["y"]]], axis=1), pa.table([[1], [2], [3]], ["unique_id", "y", "y"])):
         with pytest.raises(SpecError, match="df: found the columns 'y' more than once, wanted each column once"):
             long_frame(twice, "df")
 
 
-def test_days_that_are_periods_are_refused() -> None:
+def test_rejects_days_given_as_periods() -> None:
     frame = pd.DataFrame({**COLUMNS, "y": [1, 2, 3]})
     frame["ds"] = pd.to_datetime(frame["ds"]).dt.to_period("D")
     with pytest.raises(SpecError, match=r"df: column 'ds' holds periods of pandas, wanted dates: dt.to_timestamp\(\)"):

@@ -1,4 +1,4 @@
-"""Rosters from anybody's quantile forecasts."""
+"""Rosters from quantile forecasts of any source."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def forecasts(**changes: Any) -> pd.DataFrame:
     return pd.DataFrame({**columns, **changes})
 
 
-def test_a_roster_is_the_cheapest_of_the_quantiles_and_none_on_closed_days() -> None:
+def test_roster_is_the_cheapest_for_the_quantiles_and_empty_on_closed_days() -> None:
     roster = forecaster.roster(forecasts(), **COSTS)
     assert roster["unique_id"].tolist() == ["a", "a", "b", "b"]
     quantiles = forecasts().sort_values(["unique_id", "ds"]).iloc[:, 2:].to_numpy("float32").reshape(2, 2, 3)
@@ -42,7 +42,7 @@ def test_a_roster_is_the_cheapest_of_the_quantiles_and_none_on_closed_days() -> 
     assert roster["expected_cost"].tolist() == pytest.approx(expected.expected_cost.reshape(-1).tolist())
 
 
-def test_shifts_have_columns_of_their_own_that_sum_to_the_day() -> None:
+def test_shifts_have_their_own_columns_that_sum_to_the_day() -> None:
     shifts = [
         {"name": "early", "start": "06:00", "end": "14:00", "share": 0.6},
         {"name": "late", "start": "14:00", "end": "22:00", "share": 0.4},
@@ -66,28 +66,28 @@ def test_shifts_have_columns_of_their_own_that_sum_to_the_day() -> None:
         ({"ETS-q-0.5": [20.0, 100, 0, 100]}, "'GRU-q-0.5' and 'ETS-q-0.5', both of the level 0.5; wanted .* one model"),
     ],
 )
-def test_impossible_forecasts_are_refused(changes: dict[str, Any], sentence: str) -> None:
+def test_rejects_impossible_forecasts(changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(SpecError, match=sentence):
         forecaster.roster(forecasts(**changes), **COSTS)
 
 
-def test_a_frame_without_a_row_is_refused() -> None:
+def test_rejects_a_frame_without_rows() -> None:
     with pytest.raises(SpecError, match=r"^forecasts: found no row"):
         forecaster.roster(forecasts().iloc[:0], **COSTS)
 
 
-def test_a_stamp_with_a_zone_is_the_day_of_its_own_clock() -> None:
+def test_timestamp_with_a_zone_is_its_own_local_day() -> None:
     local = pl.from_pandas(forecasts())
     zoned = local.with_columns(pl.col("ds").dt.replace_time_zone("Europe/Berlin"))
     assert forecaster.roster(zoned, **COSTS).equals(forecaster.roster(local, **COSTS))
 
 
-def test_costs_may_be_numbers_of_numpy() -> None:
+def test_accepts_numpy_numbers_as_costs() -> None:
     of_numpy = {name: np.float64(value) for name, value in COSTS.items()}
     pd.testing.assert_frame_equal(forecaster.roster(forecasts(), **of_numpy), forecaster.roster(forecasts(), **COSTS))
 
 
-def test_what_no_section_may_say_is_refused_by_name() -> None:
+def test_error_for_an_invalid_section_names_the_key() -> None:
     with pytest.raises(SpecError, match=r"cost_idle"):
         forecaster.roster(forecasts(), orders_per_driver=20, cost_short=100)
     with pytest.raises(SpecError, match=r"forecasts: found the quantiles GRU-q-0.1, GRU-q-0.5; wanted"):

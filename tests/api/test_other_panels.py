@@ -1,4 +1,4 @@
-"""The panel of other readings and of days ahead, without a model."""
+"""Panel of other readings and of days ahead, without a model."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def fitted(tmp_path: Path) -> FittedOn:
     return FittedOn(content, frames, build(knowledge, folder.spec).encoding, set())
 
 
-def test_depots_that_a_history_leaves_out_are_not_forecast(fitted: FittedOn, caplog: pytest.LogCaptureFixture) -> None:
+def test_depots_missing_from_the_history_are_not_forecast(fitted: FittedOn, caplog: pytest.LogCaptureFixture) -> None:
     of_two = readings()[lambda df: df["unique_id"] == 2]
     new = ahead()[lambda df: df["unique_id"] == 1].assign(unique_id=9)
     panel, _ = other_panel(fitted, history=of_two, future=pd.concat([ahead(), new]))
-    assert panel.depot_ids == ("2", "9")  # 9 is new, as it was in the readings of `fit`
+    assert panel.depot_ids == ("2", "9")  # 9 is new, as with the readings of `fit`
     assert caplog.records == []
     whole, _ = other_panel(fitted, history=None, future=pd.concat([ahead(), new]))
     assert whole.depot_ids == ("1", "2", "3", "9")
 
 
-def test_a_depot_that_the_days_ahead_alone_name_is_not_forecast_and_named(
+def test_depot_named_only_in_the_days_ahead_is_reported_and_not_forecast(
     fitted: FittedOn, caplog: pytest.LogCaptureFixture
 ) -> None:
     whole = pd.concat([ahead(), *(ahead()[lambda df: df["unique_id"] == 1].assign(unique_id=new) for new in (9, 77))])

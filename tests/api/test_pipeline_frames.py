@@ -1,4 +1,5 @@
-"""A pipeline's results as frames: what the ledger and the lake hold, row by row, and clear words for what they lack."""
+"""A pipeline's results as frames: the rows of the ledger and the lake, and clear errors for missing
+ones."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ def pipeline(fleet: Fleet) -> Pipeline:
     return forecaster.load(fleet.file)
 
 
-def test_totals_are_those_of_the_network_and_of_each_group(pipeline: Pipeline) -> None:
+def test_totals_cover_the_network_and_each_group(pipeline: Pipeline) -> None:
     totals = pipeline.totals()
     groups = totals[["level", "name"]].drop_duplicates().to_numpy().tolist()
     assert groups == [["", ""], ["city", "Bonn"], ["city", "Ulm"]]
@@ -52,7 +53,7 @@ def test_totals_are_those_of_the_network_and_of_each_group(pipeline: Pipeline) -
     np.testing.assert_allclose(totals[totals["name"] == ""].set_index("date")["forecast"], by_day, rtol=0.1)
 
 
-def test_readings_are_what_was_known(pipeline: Pipeline) -> None:
+def test_readings_are_those_known_at_the_instant(pipeline: Pipeline) -> None:
     readings = pipeline.readings()
     assert len(readings) == 400
     assert {"depot_id", "date", "demand", "promo"} <= set(readings)
@@ -62,7 +63,7 @@ def test_readings_are_what_was_known(pipeline: Pipeline) -> None:
         pipeline.readings(as_of=datetime(2020, 1, 1, tzinfo=UTC))
 
 
-def test_an_instant_without_a_zone_is_of_the_pipeline(pipeline: Pipeline) -> None:
+def test_instant_without_a_zone_is_in_the_pipelines_zone(pipeline: Pipeline) -> None:
     aware = datetime(2024, 3, 1, 0, 30, tzinfo=pipeline.spec.zone)
     naive = pd.Timestamp("2024-03-01 00:30")
     pd.testing.assert_frame_equal(pipeline.readings(as_of=naive), pipeline.readings(as_of=aware))
@@ -71,12 +72,12 @@ def test_an_instant_without_a_zone_is_of_the_pipeline(pipeline: Pipeline) -> Non
             pipeline.readings(as_of=no_instant)  # type: ignore[arg-type]
 
 
-def test_a_library_without_these_frames_is_refused(fleet: Fleet) -> None:
+def test_rejects_an_unsupported_library(fleet: Fleet) -> None:
     with pytest.raises(SpecError, match=r"^library: found 'dask', wanted one of pandas, polars, pyarrow"):
         forecaster.load(fleet.file, library="dask")  # type: ignore[arg-type]
 
 
-def test_forecasts_and_rosters_are_those_of_the_publication(fleet: Fleet, pipeline: Pipeline) -> None:
+def test_forecasts_and_rosters_equal_those_of_the_publication(fleet: Fleet, pipeline: Pipeline) -> None:
     publications = pipeline.publications()
     number = int(publications["publication_id"][0])
     with Ledger.open_reader(fleet.spec.ledger_url) as ledger:
@@ -98,7 +99,7 @@ def test_forecasts_and_rosters_are_those_of_the_publication(fleet: Fleet, pipeli
         pipeline.forecasts(99)
 
 
-def test_scores_are_the_last_backtest_beside_what_came(fleet: Fleet, pipeline: Pipeline) -> None:
+def test_scores_are_the_last_backtest_with_the_actuals(fleet: Fleet, pipeline: Pipeline) -> None:
     with pytest.raises(NoSuchRow, match="none has trained yet"):
         pipeline.scores()
     panel = build(read_as_of(fleet.spec, as_of=AS_OF), fleet.spec)
@@ -114,13 +115,13 @@ def test_scores_are_the_last_backtest_beside_what_came(fleet: Fleet, pipeline: P
         pipeline.scores("never")
 
 
-def test_overrides_say_who_and_why(pipeline: Pipeline) -> None:
+def test_overrides_state_author_and_reason(pipeline: Pipeline) -> None:
     [row] = pipeline.overrides().to_dict("records")
     assert (row["depot_id"], row["date"], row["orders"], row["by"]) == ("B", pd.Timestamp("2024-04-11"), 77, "ann")
     assert pd.isna(row["withdrawn"])
 
 
-def test_frames_are_of_the_library_that_is_named(fleet: Fleet) -> None:
+def test_frames_are_of_the_named_library(fleet: Fleet) -> None:
     pipeline = forecaster.load(fleet.file, library="polars")
     assert isinstance(pipeline.forecasts(), pl.DataFrame)
     overrides, publications = pipeline.overrides(), pipeline.publications()

@@ -1,4 +1,5 @@
-"""Several forecasters in one process, and one in several: forked, and spawned with what it has learnt."""
+"""Several forecasters in one process, and one in several processes: forked, and spawned with its
+fitted model."""
 
 from __future__ import annotations
 
@@ -71,7 +72,7 @@ if __name__ == "__main__":
 """
 
 
-def test_forecasters_keep_to_themselves_and_go_to_other_processes(tmp_path: Path) -> None:
+def test_forecasters_are_independent_and_work_in_other_processes(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     command = [sys.executable, str(program)]

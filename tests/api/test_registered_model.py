@@ -1,4 +1,5 @@
-"""The registered model takes a long data frame: loaded by MLflow from the champion's alias, and served over HTTP."""
+"""The registered model takes a long data frame: loaded by MLflow from the champion's alias, and
+served over HTTP."""
 
 from __future__ import annotations
 
@@ -48,14 +49,14 @@ state: var
 
 
 def demand(days: int) -> pd.DataFrame:
-    """Three depots; what is sold rises by one a day."""
+    """Three depots; demand rises by one per day."""
     rows = [(f"D{n}", FIRST + timedelta(day), 10.0 * (n + 1) + day) for n in range(3) for day in range(days)]
     return pd.DataFrame(rows, columns=["depot_id", "date", "demand"])
 
 
 @pytest.fixture(scope="module")
 def spec(tmp_path_factory: pytest.TempPathFactory) -> Spec:
-    """A pipeline whose champion says `graphs.plain`: 1.3 times more on days with a promotion."""
+    """A pipeline whose champion forecasts `graphs.plain`: 1.3 times more on days with a promotion."""
     folder = tmp_path_factory.mktemp("registered")
     (folder / "pipeline.yaml").write_text(PIPELINE, "utf-8")
     demand(DAYS).to_csv(folder / "demand.csv", index=False)
@@ -87,7 +88,7 @@ def spec(tmp_path_factory: pytest.TempPathFactory) -> Spec:
     return spec
 
 
-def test_a_frame_gets_what_the_night_says_and_whole_numbers_will_do(
+def test_registered_model_gives_the_nightly_forecast_and_accepts_integers(
     spec: Spec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import mlflow
@@ -113,7 +114,7 @@ def test_a_frame_gets_what_the_night_says_and_whole_numbers_will_do(
 
 
 def environment(requirements: str, folder: Path) -> Path:
-    """A folder for `sys.path` with these installed packages and what they need alone."""
+    """Folder for `sys.path` with only these installed packages and their dependencies."""
     names, packages = [Requirement(line).name for line in requirements.splitlines()], set[str]()
     folder.mkdir()
     while names:
@@ -143,7 +144,7 @@ assert "forecaster" not in sys.modules
 """
 
 
-def test_the_model_forecasts_in_an_environment_without_this_package(spec: Spec, tmp_path: Path) -> None:
+def test_model_forecasts_in_an_environment_without_this_package(spec: Spec, tmp_path: Path) -> None:
     import mlflow
 
     mlflow.set_tracking_uri(spec.registry_url)
@@ -184,7 +185,7 @@ def test_the_model_forecasts_in_an_environment_without_this_package(spec: Spec, 
         ("depot_id", " ", "row 5, depot ' ': found depot_id ' '; wanted a depot's id"),
     ],
 )
-def test_a_row_that_is_no_reading_is_named(column: str, value: object, message: str) -> None:
+def test_rejects_an_invalid_row_by_name(column: str, value: object, message: str) -> None:
     frame = demand(DAYS).astype({"date": "str"}).astype("object")
     frame.loc[5, column] = value
     with pytest.raises(SpecError, match=re.escape(message)):
@@ -193,7 +194,7 @@ def test_a_row_that_is_no_reading_is_named(column: str, value: object, message: 
 
 @pytest.fixture
 def served(spec: Spec, tmp_path: Path) -> Iterator[str]:
-    """The address of `mlflow models serve`, by this Python."""
+    """Address of `mlflow models serve`, run by this Python."""
     port = free_port()
     command = [sys.executable, "-m", "mlflow", "models", "serve", "--model-uri", "models:/t@champion"]
     command += ["--env-manager", "local", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
@@ -220,7 +221,7 @@ def served(spec: Spec, tmp_path: Path) -> Iterator[str]:
         process.wait(30)
 
 
-def test_the_model_is_served_over_http(served: str) -> None:
+def test_model_is_served_over_http(served: str) -> None:
     frame = demand(DAYS)
     split = {
         "columns": list(frame.columns),

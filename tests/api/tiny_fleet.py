@@ -1,4 +1,5 @@
-"""A fleet of three depots whose promotions are known ahead, and a forecaster that learns from it in seconds."""
+"""A fleet of three depots with promotions known in advance, and a forecaster that learns from it in
+seconds."""
 
 from __future__ import annotations
 

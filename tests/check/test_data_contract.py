@@ -1,4 +1,5 @@
-"""The data contract of a feed is valid by the standard's schema, and has the rules and what the last night found."""
+"""The data contract of a feed is valid by the standard's schema, and has the rules and the findings
+of the last run."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ def results(table: dict[str, Any], rule: str) -> dict[str, Any]:
     return {each["property"]: each["value"] for each in quality["customProperties"]}
 
 
-def test_the_contract_has_columns_rules_and_the_results_of_the_last_night(call: Call, fleet: Fleet) -> None:
+def test_contract_has_columns_rules_and_results_of_the_last_run(call: Call, fleet: Fleet) -> None:
     content = contract(call, fleet.file)
     tables = {table["name"]: table for table in content["schema"]}
     assert set(tables) == {"demand", "depots", "people"}
@@ -56,7 +57,7 @@ def test_the_contract_has_columns_rules_and_the_results_of_the_last_night(call: 
     assert "Ana" not in json.dumps(content)
 
 
-def test_before_the_first_night_there_are_no_results(call: Call, fleet: Fleet) -> None:
+def test_contract_has_no_results_before_the_first_run(call: Call, fleet: Fleet) -> None:
     file = fleet.file.with_name("other.yaml")
     text = fleet.file.read_text("utf-8")
     file.write_text(text.replace("demand:", "ledger: sqlite:///not-there.db\ndemand:", 1), "utf-8")
@@ -65,7 +66,7 @@ def test_before_the_first_night_there_are_no_results(call: Call, fleet: Fleet) -
     assert all(not rule["customProperties"] for rule in demand["quality"])
 
 
-def test_the_severity_is_the_declared_one(call: Call, fleet: Fleet) -> None:
+def test_contract_uses_the_declared_severity(call: Call, fleet: Fleet) -> None:
     text = fleet.file.read_text("utf-8").replace("max_age_days: 5", "severity: {spike: stop}")
     file = fleet.file.with_name("strict.yaml")
     file.write_text(text, "utf-8")

@@ -46,7 +46,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_the_check_finds_of_the_days_ahead_what_a_night_finds(spec: Spec) -> None:
+def test_check_reports_the_same_findings_on_days_ahead_as_a_nightly_run(spec: Spec) -> None:
     text = (
         FILES["pipeline.yaml"]
         .replace("[promo]", "[promo, rain]")
@@ -63,7 +63,7 @@ def test_the_check_finds_of_the_days_ahead_what_a_night_finds(spec: Spec) -> Non
     assert "covariate 'rain': found no value on 7 of 7 open depot-days from 2024-03-01" in ingested.findings[1].message
 
 
-def test_readings_that_are_too_old_for_the_night_are_no_start(spec: Spec) -> None:
+def test_readings_older_than_max_age_days_are_not_usable(spec: Spec) -> None:
     trial = check(spec, now=NOW.replace(day=20))
     [sentence] = trial.caveats
     assert trial.fault is None
@@ -76,7 +76,7 @@ def test_readings_that_are_too_old_for_the_night_are_no_start(spec: Spec) -> Non
     assert trial.profile is not None
 
 
-def test_of_an_archive_it_says_which_day_to_type_and_which_key_to_set(spec: Spec) -> None:
+def test_caveat_for_an_archive_names_the_as_of_day_and_the_key_to_set(spec: Spec) -> None:
     text, later = FILES["pipeline.yaml"], NOW.replace(month=5, day=5)
     assert check(spec, now=later.replace(day=4)).caveats[1:] == ()  # 60 days
     [_, undeclared] = check(spec, now=later).caveats
@@ -95,7 +95,7 @@ def test_of_an_archive_it_says_which_day_to_type_and_which_key_to_set(spec: Spec
     assert trial.profile == check(archive, now=NOW).profile
 
 
-def test_as_of_an_earlier_day_only_what_was_known_by_then_counts(spec: Spec) -> None:
+def test_as_of_an_earlier_day_only_uses_data_known_by_then(spec: Spec) -> None:
     (spec.folder / "pipeline.yaml").write_text(
         FILES["pipeline.yaml"].replace("path: demand.csv}}", "path: demand.csv}, recorded: next_day}"), "utf-8"
     )
@@ -107,7 +107,7 @@ def test_as_of_an_earlier_day_only_what_was_known_by_then_counts(spec: Spec) -> 
     assert "set `demand.recorded: next_day`" in verdict(undeclared)
 
 
-def test_a_trial_says_what_a_night_would_start_from(spec: Spec) -> None:
+def test_dry_run_reports_sources_rows_and_profile(spec: Spec) -> None:
     trial = check(spec, now=NOW)
     assert trial.fault is None
     assert [(source.place, source.rows) for source in trial.sources] == [
@@ -130,12 +130,12 @@ def test_a_trial_says_what_a_night_would_start_from(spec: Spec) -> None:
     assert trial.evidence.rows[["depot_id", "rule"]].to_numpy().tolist() == [["B", "count_negative"]]
 
 
-def test_nothing_is_written(spec: Spec) -> None:
+def test_dry_run_writes_nothing(spec: Spec) -> None:
     check(spec, now=NOW)
     assert sorted(path.name for path in spec.folder.iterdir()) == sorted(FILES)
 
 
-def test_what_the_lake_holds_already_counts_as_unchanged_and_is_left_alone(spec: Spec) -> None:
+def test_rows_already_in_the_lake_count_as_unchanged_and_the_lake_is_not_modified(spec: Spec) -> None:
     before = ingest(spec, now=NOW).versions
     bytes_before = files(Path(spec.lake_url))
     with (spec.folder / "demand.csv").open("a") as file:
@@ -148,7 +148,7 @@ def test_what_the_lake_holds_already_counts_as_unchanged_and_is_left_alone(spec:
     assert ingest(spec, now=NOW).versions == before
 
 
-def test_a_lake_behind_a_url_is_tried_like_one_in_a_folder(spec: Spec) -> None:
+def test_lake_behind_a_url_gives_the_same_result_as_a_folder(spec: Spec) -> None:
     ingest(spec, now=NOW)
     here, there = (check(spec.model_copy(update={"lake": lake}), now=NOW) for lake in (None, f"file://{spec.lake_url}"))
     assert here.profile == there.profile
@@ -157,7 +157,7 @@ def test_a_lake_behind_a_url_is_tried_like_one_in_a_folder(spec: Spec) -> None:
     assert (there.ingested.unchanged, there.ingested.quarantined) == (here.ingested.unchanged, 1)
 
 
-def test_what_a_night_adds_while_the_lake_is_copied_does_not_count(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_added_while_the_lake_is_copied_do_not_count(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
     ingest(spec, now=NOW)
     copytree, later = shutil.copytree, spec.model_copy(deep=True)
     (spec.folder / "later.csv").write_text("depot_id,date,demand\nA,2024-03-02,5\n", "utf-8")
@@ -177,13 +177,13 @@ def test_what_a_night_adds_while_the_lake_is_copied_does_not_count(spec: Spec, m
     assert trial.ingested.versions["demand"] == DeltaTable(f"{spec.lake_url}/demand").version() - 1
 
 
-def test_a_lake_that_cannot_be_copied_is_told(spec: Spec) -> None:
+def test_lake_that_cannot_be_copied_raises_lake_error(spec: Spec) -> None:
     (Path(spec.lake_url) / "demand").mkdir(parents=True)
     with pytest.raises(LakeError, match=r"lake table 'demand' at .* cannot be copied"):
         check(spec, now=NOW)
 
 
-def test_a_day_that_only_the_lake_still_knows_decides_the_cutoff(spec: Spec) -> None:
+def test_day_known_only_to_the_lake_determines_the_cutoff(spec: Spec) -> None:
     ingest(spec, now=NOW)
     (spec.folder / "demand.csv").write_text("depot_id,date,demand\nA,2024-03-03,4\n", "utf-8")
     profile = check(spec, now=NOW).profile
@@ -191,7 +191,7 @@ def test_a_day_that_only_the_lake_still_knows_decides_the_cutoff(spec: Spec) -> 
     assert profile.cutoff == date(2024, 3, 5)
 
 
-def test_every_source_that_cannot_be_read_is_named(spec: Spec) -> None:
+def test_reports_every_unreadable_source(spec: Spec) -> None:
     (spec.folder / "depots.csv").unlink()
     (spec.folder / "demand.csv").write_text("depot,date,demand\n", "utf-8")
     trial = check(spec, now=NOW)
@@ -204,7 +204,7 @@ def test_every_source_that_cannot_be_read_is_named(spec: Spec) -> None:
     assert text.endswith("not usable: 2 of 3 sources cannot be read")
 
 
-def test_a_file_of_which_no_row_is_accepted_is_not_usable(spec: Spec) -> None:
+def test_file_without_any_accepted_row_is_not_usable(spec: Spec) -> None:
     (spec.folder / "demand.csv").write_text("depot_id,date,demand\nA,2024-03-05,-1\n", "utf-8")
     trial = check(spec, now=NOW)
     assert trial.fault == "no row was accepted"
@@ -212,14 +212,14 @@ def test_a_file_of_which_no_row_is_accepted_is_not_usable(spec: Spec) -> None:
     assert [finding.rule for finding in trial.ingested.findings] == ["count_negative"]
 
 
-def test_a_missing_environment_variable_is_a_mistake_of_the_file(spec: Spec) -> None:
+def test_missing_environment_variable_raises_spec_error(spec: Spec) -> None:
     file = spec.folder / "pipeline.yaml"
     file.write_text("name: t\ndemand: {source: {kind: csv, path: '${NOT_SET_ANYWHERE}/demand.csv'}}\n", "utf-8")
     with pytest.raises(SpecError, match="environment variable NOT_SET_ANYWHERE, which is not set"):
         check(load(file), now=NOW)
 
 
-def test_another_systems_rows_are_tried_too(spec: Spec) -> None:
+def test_rows_of_the_legacy_system_are_checked_too(spec: Spec) -> None:
     (spec.folder / "pipeline.yaml").write_text(SPEC + "legacy: {source: {kind: csv, path: old.csv}}\n", "utf-8")
     (spec.folder / "old.csv").write_text("depot_id,date,forecast\nA,2024-03-04,5\nA,04.03.,5\n", "utf-8")
     trial = check(load(spec.folder / "pipeline.yaml"), now=NOW)

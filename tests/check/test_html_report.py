@@ -1,4 +1,4 @@
-"""The dry run as a page: everything on it, nothing from elsewhere, whatever the data hold."""
+"""The page of a dry run is complete and self-contained, whatever the data contain."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class ParsedPage(HTMLParser):
         self.text += data
 
 
-def test_a_page_says_what_the_screen_says_and_shows_it(trial: DryRun) -> None:
+def test_page_shows_the_text_report_and_its_pictures(trial: DryRun) -> None:
     document = ParsedPage(page(trial, now=NOW))
     assert "contract  720 rows read = 714 accepted + 0 unchanged + 6 quarantined" in document.text
     assert "usable; nothing else was changed" in document.text
@@ -85,7 +85,7 @@ def test_a_page_says_what_the_screen_says_and_shows_it(trial: DryRun) -> None:
     assert all(picture["role"] == "img" and picture["aria-label"] for picture in pictures)
 
 
-def test_the_words_of_the_data_are_text_and_nothing_else(trial: DryRun) -> None:
+def test_page_escapes_text_from_the_data(trial: DryRun) -> None:
     document = ParsedPage(page(trial, now=NOW))
     assert "script" not in {tag for tag, _ in document.elements}
     assert "img" not in {tag for tag, _ in document.elements}
@@ -94,7 +94,7 @@ def test_the_words_of_the_data_are_text_and_nothing_else(trial: DryRun) -> None:
     assert "y" * 200 not in document.text
 
 
-def test_a_page_asks_nothing_of_anyone(trial: DryRun) -> None:
+def test_page_loads_no_external_resources(trial: DryRun) -> None:
     text = page(trial, now=NOW)
     assert "default-src 'none'" in text
     for _, attributes in ParsedPage(text).elements:
@@ -103,14 +103,14 @@ def test_a_page_asks_nothing_of_anyone(trial: DryRun) -> None:
     assert not re.search(r"@import|url\((?!#)", text)
 
 
-def test_ids_are_given_once_and_what_refers_to_one_finds_it(trial: DryRun) -> None:
+def test_element_ids_are_unique_and_references_resolve(trial: DryRun) -> None:
     text = page(trial, now=NOW)
     ids = [attributes["id"] for _, attributes in ParsedPage(text).elements if "id" in attributes]
     assert len(ids) == len(set(ids)) > 0
     assert set(re.findall(r'(?:url\(|href=")#([\w-]+)', text)) <= set(ids)
 
 
-def test_colours_are_the_pages_own(trial: DryRun) -> None:
+def test_page_uses_only_its_own_color_variables(trial: DryRun) -> None:
     text = page(trial, now=NOW)
     assert "var(--found)" in text
     assert not re.search("|".join(COLOURS), text)
@@ -118,7 +118,7 @@ def test_colours_are_the_pages_own(trial: DryRun) -> None:
     assert used <= set(re.findall(r"(--\w+):", text))
 
 
-def test_without_matplotlib_the_page_says_what_brings_pictures(trial: DryRun, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_without_matplotlib_names_the_package_for_pictures(trial: DryRun, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html_report, "pictures", lambda: False)
     document = ParsedPage(page(trial, now=NOW))
     assert "svg" not in {tag for tag, _ in document.elements}
@@ -127,7 +127,7 @@ def test_without_matplotlib_the_page_says_what_brings_pictures(trial: DryRun, mo
     assert write_page(trial, None, now=NOW).endswith(MISSING_PICTURES)
 
 
-def test_a_trial_that_came_to_nothing_has_a_page_too(tmp_path: Path) -> None:
+def test_failed_dry_run_has_a_page_too(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, ["A"])
     (tmp_path / "demand.csv").unlink()
     document = ParsedPage(page(check(spec, now=NOW), now=NOW))
@@ -135,14 +135,14 @@ def test_a_trial_that_came_to_nothing_has_a_page_too(tmp_path: Path) -> None:
     assert "svg" not in {tag for tag, _ in document.elements}
 
 
-def test_the_page_is_written_where_it_is_told_and_nowhere_else(trial: DryRun, tmp_path: Path) -> None:
+def test_page_is_written_only_to_the_given_path(trial: DryRun, tmp_path: Path) -> None:
     assert write_page(trial, None, now=NOW) == f"page      {trial.spec.paths.folder}/check.html"
     assert [path.name for path in trial.spec.paths.folder.iterdir()] == ["check.html"]
     assert write_page(trial, tmp_path / "new" / "x.html", now=NOW) == f"page      {tmp_path}/new/x.html"
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["x.html"]
 
 
-def test_a_page_that_cannot_be_written_is_told(trial: DryRun, tmp_path: Path) -> None:
+def test_page_that_cannot_be_written_is_reported(trial: DryRun, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(SpecError, match=r"--html: .*/file/x.html cannot be written"):
         write_page(trial, tmp_path / "file" / "x.html", now=NOW)
@@ -150,7 +150,7 @@ def test_a_page_that_cannot_be_written_is_told(trial: DryRun, tmp_path: Path) ->
     assert "cannot be written" in write_page(nowhere, None, now=NOW)
 
 
-def test_of_many_depots_those_with_findings_and_a_sample_are_shown(trial: DryRun) -> None:
+def test_heat_map_of_many_depots_shows_those_with_findings_and_a_sample(trial: DryRun) -> None:
     assert trial.evidence is not None
     many = replace(trial.evidence, panel=bare([[1.0] * 10] * 100))
     finding = Finding("late", "warn", 2, "m", (("D7", "2024-01-02"), ("D9", "2024-01-02"), ("D9", "2024-01-03")))
@@ -174,21 +174,21 @@ def test_of_many_depots_those_with_findings_and_a_sample_are_shown(trial: DryRun
 def test_every_kind_of_finding_can_be_drawn(trial: DryRun, rule: str, pictures: int) -> None:
     assert trial.ingested is not None
     assert trial.evidence is not None
-    place = ("D1", "2024-03-01")  # of a panel with covariates, whose source does not say when a row was recorded
+    place = ("D1", "2024-03-01")  # of a panel with covariates, whose source does not state when a row was recorded
     finding = Finding(rule, "warn", 1, "m", (place,) if pictures else ())
     evidence = replace(trial.evidence, panel=panel(history=70), ages=None)
     with_finding = replace(trial, ingested=replace(trial.ingested, findings=(finding,)), evidence=evidence)
     assert page(with_finding, now=NOW).count("<svg") == 2 + pictures
 
 
-def test_a_column_of_several_days_shows_what_wants_attention() -> None:
+def test_column_of_several_days_shows_the_most_critical_state() -> None:
     panel = bare([[1, 0, 1, NAN, 0, 1, 1, 1]], closed=[(0, 5), (0, 6)])
     columns = figures._bin_states(figures.states(panel), 2)
     assert columns.tolist() == [[1, 3, 1, 0]]  # zero, missing, zero, observed and closed in equal parts
     assert figures._bin_states(np.array([[2, 2, 0]], np.int8), 3).tolist() == [[2]]
 
 
-def test_the_usual_range_is_of_the_same_weekdays_before() -> None:
+def test_usual_range_covers_the_same_weekdays_before() -> None:
     counts = np.arange(70, dtype=np.float32)
     low, high = figures._usual_range(counts, np.ones(70, bool))
     assert np.isnan(low[:21]).all()
@@ -200,7 +200,7 @@ def test_the_usual_range_is_of_the_same_weekdays_before() -> None:
     assert figures._usual_range(counts, closed)[1][69] == pytest.approx(np.quantile(past, 0.9))
 
 
-def test_a_flat_line_is_shaded_whole_and_a_silence_up_to_its_end() -> None:
+def test_shades_the_whole_flat_line_and_a_silence_up_to_its_end() -> None:
     days = np.arange("2024-01-01", "2024-01-09", dtype="datetime64[D]")
     counts = np.array([1, 5, 5, 5, 2, 5, NAN, NAN], np.float32)
     inside = FindingExample("A", {date(2024, 1, 3): None})
@@ -210,7 +210,7 @@ def test_a_flat_line_is_shaded_whole_and_a_silence_up_to_its_end() -> None:
     assert np.flatnonzero(figures._days_to_shade(counts, days, inside, "spike")).tolist() == [2]
 
 
-def test_lateness_is_split_right_after_the_limit() -> None:
+def test_histogram_of_delays_has_a_bin_edge_right_after_the_limit() -> None:
     figure = figures.reporting_delay(np.array([1] * 50 + [3, 4, 400]), 3)
     (axes,) = figure.axes
     edges = [bar.get_x() for bar in axes.patches]
@@ -219,7 +219,7 @@ def test_lateness_is_split_right_after_the_limit() -> None:
     assert sum(bar.get_height() for bar in axes.patches if bar.get_x() < 3.5) == 51
 
 
-def test_a_picture_says_in_words_what_it_shows() -> None:
+def test_picture_has_a_text_description() -> None:
     description = 'of "A" & <B>'
     svg = inline(figures.bars(["a", "b"], [1, 2]), description, "name")
     assert (svg.get("role"), svg.get("aria-label")) == ("img", description)

@@ -1,4 +1,4 @@
-"""The panel in numbers, compared with counts by hand."""
+"""The data profile of a panel, compared with counts by hand."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ def test_gaps_are_runs_of_open_days_without_a_count() -> None:
     assert profile(bare([[1, 2]])).longest is None
 
 
-def test_the_busiest_and_quietest_depots_are_ranked_by_the_median_of_open_days() -> None:
+def test_busiest_and_quietest_depots_are_ranked_by_the_median_of_open_days() -> None:
     rows = [[level, level, 1000] for level in (10, 50, 30, 20, 40)]
     summary = profile(bare([*rows, [NAN] * 3], closed=[(0, 2)]))
     assert summary.busiest == (("D1", 50.0), ("D4", 40.0), ("D2", 30.0))
     assert summary.quietest == (("D0", 10.0), ("D3", 20.0))
 
 
-def test_weeks_end_with_the_cutoff_and_a_part_of_a_week_is_left_out() -> None:
+def test_weeks_end_with_the_cutoff_and_partial_weeks_are_omitted() -> None:
     summary = profile(bare([[99] + [1] * 7 + [2] * 7, [99] + [NAN] * 7 + [10] * 7]))
     assert summary.weekly == (7.0, 84.0)
     assert profile(bare([[1, 2, 3]])).weekly == ()
 
 
 @given(marked=arrays.arrays(bool, st.tuples(st.integers(1, 4), st.integers(1, 12))))
-def test_runs_are_what_a_slow_loop_finds(marked: np.ndarray) -> None:
+def test_runs_agree_with_a_simple_loop(marked: np.ndarray) -> None:
     expected = []
     for depot, row in enumerate(marked.tolist()):
         start = None

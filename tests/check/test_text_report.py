@@ -32,7 +32,7 @@ def spec(tmp_path: Path) -> Spec:
 
 
 def screen(trial: DryRun, *, terminal: bool = False, width: int = 100) -> list[str]:
-    """What the screen shows, line by line: it breaks what is too long wherever it ends."""
+    """Lines of the screen, which breaks text that is too long."""
     console = Console(file=io.StringIO(), width=width, force_terminal=terminal, color_system=None)
     for part in [*render(trial, tables=terminal, width=width), verdict(trial)]:
         console.print(part, markup=False, soft_wrap=isinstance(part, str))
@@ -51,7 +51,7 @@ def line(trial: DryRun, label: str, *, ascii_only: bool = False) -> str:
     return next(text.removeprefix(f"{label:10}") for text in lines if text.startswith(f"{label:10}"))
 
 
-def test_a_trial_is_told_in_plain_lines(spec: Spec) -> None:
+def test_dry_run_renders_as_plain_lines(spec: Spec) -> None:
     trial = check(spec, now=NOW)
     assert [*render(trial, tables=False), verdict(trial)] == [
         f"pipeline  t: the file is valid (digest {spec.digest[:12]})",
@@ -74,13 +74,13 @@ def test_a_trial_is_told_in_plain_lines(spec: Spec) -> None:
     ]
 
 
-def test_a_terminal_gets_the_findings_as_a_table(spec: Spec) -> None:
+def test_terminal_shows_findings_as_a_table(spec: Spec) -> None:
     (table,) = (part for part in render(check(spec, now=NOW), tables=True) if isinstance(part, Table))
     assert table.row_count == 1
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_the_worst_fits_on_one_screen(spec: Spec, terminal: bool) -> None:
+def test_worst_case_fits_on_one_screen(spec: Spec, terminal: bool) -> None:
     summary = profile(bare([[4.0] * 40, [NAN] * 40]))
     wild = replace(
         summary,
@@ -97,13 +97,13 @@ def test_the_worst_fits_on_one_screen(spec: Spec, terminal: bool) -> None:
         SourceCheck(f"{place}.source", "a.csv", 10**9) for place in ("depots", "aliases", "events", "demand")
     )
     lines = screen(replace(trial, sources=sources), terminal=terminal)
-    assert len(lines) < 40  # one is for where the page is
+    assert len(lines) < 40  # one is for the location of the page
     assert not any("\x1b" in text for text in lines)
     assert any("[red]" in text for text in lines)
     assert any("18 more findings, which the page shows" in text for text in lines)
 
 
-def test_the_gravest_findings_come_first_and_the_most_frequent_rules_are_counted_first(spec: Spec) -> None:
+def test_findings_are_sorted_by_severity_and_rules_by_count(spec: Spec) -> None:
     findings = [
         Finding("late", "warn", 9, "l"),
         Finding("spike", "quarantine", 2, "s"),
@@ -115,21 +115,21 @@ def test_the_gravest_findings_come_first_and_the_most_frequent_rules_are_counted
     assert [text.split()[1] for text in lines if text.startswith("finding")] == ["thin_feed", "spike", "late"]
 
 
-def test_a_batch_that_was_stopped_says_so(spec: Spec) -> None:
+def test_reports_a_stopped_batch(spec: Spec) -> None:
     trial = trial_of(spec, profile(bare([[4.0] * 14])))
     assert trial.ingested is not None
     stopped = replace(trial, ingested=replace(trial.ingested, stopped="thin_feed: found 1 of 9 depots"))
     assert line(stopped, "stopped") == "thin_feed: found 1 of 9 depots: no row of this batch counts"
 
 
-def test_every_state_that_occurs_has_its_place_in_the_bar(spec: Spec) -> None:
+def test_every_existing_state_is_visible_in_the_bar(spec: Spec) -> None:
     rare = MappingProxyType({"observed": 9997, "zero": 1, "closed": 1, "missing": 1})
     summary = replace(profile(bare([[4.0] * 14])), depots=100, days=100, states=rare)
     assert line(trial_of(spec, summary), "states").startswith("█████████████████0·!  █ observed 100.0%  0 zero <0.1%")
     assert line(trial_of(spec, summary), "states", ascii_only=True).startswith("#################0.!  # observed")
 
 
-def test_the_sparkline_goes_from_the_lowest_week_to_the_highest(spec: Spec) -> None:
+def test_sparkline_ranges_from_the_lowest_to_the_highest_week(spec: Spec) -> None:
     summary = replace(profile(bare([[4.0] * 14])), weekly=(10.0, 80.0, 45.0))
     assert line(trial_of(spec, summary), "demand") == "▁█▄  3 weeks of 10 to 80"
     assert line(trial_of(spec, summary), "demand", ascii_only=True) == "_@=  3 weeks of 10 to 80"
@@ -137,13 +137,13 @@ def test_the_sparkline_goes_from_the_lowest_week_to_the_highest(spec: Spec) -> N
     assert len(line(trial_of(spec, many), "demand").split("  ")[0]) == 48
 
 
-def test_nothing_odd_is_told_as_such(spec: Spec) -> None:
+def test_reports_when_there_are_no_findings(spec: Spec) -> None:
     trial = trial_of(spec, profile(bare([[4.0] * 14])))
     assert line(trial, "suspect") == "nothing"
     assert line(trial, "gaps") == "none: every open depot day has a count"
     assert verdict(DryRun(spec, (), fault="no row was accepted")) == "not usable: no row was accepted"
 
 
-def test_the_screen_of_an_instant_is_the_same_again(spec: Spec) -> None:
+def test_same_instant_gives_the_same_screen(spec: Spec) -> None:
     instant = datetime(2024, 3, 6, 12, tzinfo=UTC)
     assert screen(check(spec, now=instant)) == screen(check(spec, now=instant))

@@ -30,7 +30,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def nights(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
-    """What the night was started with, in place of a night, which ends degraded."""
+    """Instants with which runs were started; a stub that ends degraded replaces the run."""
     begun: list[Any] = []
 
     def night(file: Path, spec: Any, as_of: datetime | None, **options: bool) -> int:
@@ -52,7 +52,7 @@ def raises(error: BaseException) -> Callable[..., NoReturn]:
 
 
 @pytest.mark.parametrize("arguments", [[], *([command] for command in COMMANDS)], ids=lambda words: " ".join(words))
-def test_help_needs_nothing_heavy(arguments: list[str]) -> None:
+def test_help_imports_no_heavy_packages(arguments: list[str]) -> None:
     code = (
         "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); "
         "from forecaster.cli.app import main; main()"
@@ -80,12 +80,12 @@ def test_help_lists_commands_in_groups(call: Call) -> None:
     assert out.index("Run:") < out.index("\n  run ") < out.index("Schedule:")
 
 
-def test_help_tells_the_exit_codes(call: Call) -> None:
+def test_help_lists_the_exit_codes(call: Call) -> None:
     lines = call("--help")[1].partition("Exit codes:")[2]
     assert [int(line.split()[0]) for line in lines.strip().splitlines()] == [0, 1, 2, 3, 4, 5]
 
 
-def test_the_version_is_the_installed_one(call: Call) -> None:
+def test_version_is_the_installed_one(call: Call) -> None:
     assert call("--version") == (0, f"forecaster {version('harbor-forecaster')}\n", "")
 
 
@@ -99,13 +99,13 @@ def test_every_command_is_documented_by_task(command: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["check", "run", "predict", "serve", "doctor"])
-def test_a_file_that_is_not_there_is_a_usage_error(call: Call, command: str, tmp_path: Path) -> None:
+def test_missing_file_is_a_usage_error(call: Call, command: str, tmp_path: Path) -> None:
     code, out, err = call(command, tmp_path / "nowhere.yaml")
     assert (code, out) == (2, "")
     assert err == f"forecaster: {tmp_path}/nowhere.yaml: no such file; `forecaster init DIR` makes one to start from\n"
 
 
-def test_a_mistake_in_the_file_is_told_with_its_line(call: Call, file: Path) -> None:
+def test_mistake_in_the_file_is_reported_with_its_line(call: Call, file: Path) -> None:
     file.write_text(GOOD + "horizons: 7\n", "utf-8")
     code, _, err = call("check", file)
     assert code == 2
@@ -113,29 +113,29 @@ def test_a_mistake_in_the_file_is_told_with_its_line(call: Call, file: Path) -> 
 
 
 @pytest.mark.parametrize("arguments", [["chek"], ["check"], ["check", "a", "b"], ["run", "a", "--asof", "x"], []])
-def test_a_wrong_command_line_is_a_usage_error(call: Call, arguments: list[str]) -> None:
+def test_wrong_command_line_is_a_usage_error(call: Call, arguments: list[str]) -> None:
     assert call(*arguments)[0] == 2
 
 
 @pytest.mark.parametrize(
     "words", [["history", "DEPOT", "2024-03-05"], ["withdraw", "1", "--by", "DEPOT"]], ids=" ".join
 )
-def test_bytes_that_are_no_text_are_a_usage_error(call: Call, file: Path, words: list[str]) -> None:
+def test_invalid_utf8_is_a_usage_error(call: Call, file: Path, words: list[str]) -> None:
     command, *others = (word.replace("DEPOT", "K\udcf6ln") for word in words)
     code, _, err = call(command, file, *others)
     assert (code, err) == (2, r"forecaster: found 'K\xf6ln', wanted text in UTF-8" + "\n")
 
 
-def test_a_number_that_no_override_has_is_refused(call: Call, file: Path) -> None:
+def test_rejects_an_impossible_override_number(call: Call, file: Path) -> None:
     code, _, err = call("withdraw", file, "9" * 30, "--by", "Ana")
     assert (code, "wanted the number of an override" in err) == (2, True)
 
 
-def test_a_port_that_cannot_be_is_a_usage_error(call: Call, file: Path) -> None:
+def test_invalid_port_is_a_usage_error(call: Call, file: Path) -> None:
     assert call("serve", file, "--port", "65536")[0] == 2
 
 
-def test_two_pipelines_of_one_name_are_not_served_together(call: Call, file: Path) -> None:
+def test_pipelines_with_the_same_name_are_not_served_together(call: Call, file: Path) -> None:
     code, _, err = call("serve", file, file, "--port", "0")
     assert (code, "wanted a name of its own for each pipeline that is served here" in err) == (2, True)
 
@@ -156,20 +156,20 @@ def test_check_of_a_usable_file_succeeds_with_plain_lines(call: Call, file: Path
     assert "forecast  from cutoff 2024-03-04" in out
 
 
-def test_predict_without_anything_in_the_lake_has_no_usable_data(call: Call, file: Path) -> None:
+def test_predict_with_an_empty_lake_has_no_usable_data(call: Call, file: Path) -> None:
     code, _, err = call("predict", file, "--as-of", "2024-03-05")
     assert code == 4
     assert "holds no demand" in err
 
 
-def test_a_degraded_night_exits_with_3_and_tells_where_to_look(call: Call, file: Path, nights: list[Any]) -> None:
+def test_degraded_run_exits_with_3_and_prints_where_to_look(call: Call, file: Path, nights: list[Any]) -> None:
     code, out, _ = call("run", file)
     assert code == 3
     assert f"forecaster serve {file}" in out
     assert nights == [None]
 
 
-def test_commands_beside_ours_are_named_so_that_the_shell_finds_them(
+def test_commands_next_to_ours_are_named_so_that_the_shell_finds_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     beside = tmp_path / "mlflow"
@@ -183,14 +183,16 @@ def test_commands_beside_ours_are_named_so_that_the_shell_finds_them(
 
 
 @pytest.mark.parametrize(("error", "code"), [(LedgerError("found a, wanted b"), 1), (NoUsableData("no rows"), 4)])
-def test_an_error_of_ours_is_a_sentence_with_its_own_exit_code(
+def test_known_error_is_a_sentence_with_its_exit_code(
     call: Call, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int
 ) -> None:
     monkeypatch.setattr("forecaster.operations.starter.create", raises(error))
     assert call("init", "x") == (code, "", f"forecaster: {error}\n")
 
 
-def test_an_unexpected_error_is_our_fault_and_shows_no_traceback(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unexpected_error_is_reported_as_our_fault_without_traceback(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("forecaster.operations.starter.create", raises(ZeroDivisionError("by nothing")))
     code, out, err = call("init", "x")
     assert (code, out) == (1, "")
@@ -212,7 +214,7 @@ def test_an_interrupted_command_ends_quietly(call: Call, monkeypatch: pytest.Mon
     assert call("init", "x") == (130, "", "")
 
 
-def test_a_part_that_is_not_installed_is_named(call: Call, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra_is_named(call: Call, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(options, "entry_points", lambda **_: ())
     for command, extra in (("run", "train,flows"), ("serve", "dashboard")):
         code, _, err = call(command, file)
@@ -238,15 +240,13 @@ def test_as_of_is_a_day_or_an_instant(call: Call, file: Path, nights: list[Any],
 
 
 @pytest.mark.parametrize("text", ["yesterday", "2026-02-30", "", "2026-11-02T25:00", "9999-12-31", "0001-01-01"])
-def test_an_as_of_that_is_neither_is_answered_in_a_sentence(
-    call: Call, file: Path, nights: list[Any], text: str
-) -> None:
+def test_rejects_an_invalid_as_of(call: Call, file: Path, nights: list[Any], text: str) -> None:
     expected = "a day such as 2026-11-01 or an instant such as 2026-11-01T03:15"
     assert call("run", file, "--as-of", text) == (2, "", f"forecaster: --as-of: found {text!r}, wanted {expected}\n")
     assert nights == []
 
 
-def test_more_past_nights_than_the_model_has_not_seen_are_refused(call: Call, file: Path, nights: list[Any]) -> None:
+def test_rejects_more_past_nights_than_backtest_days(call: Call, file: Path, nights: list[Any]) -> None:
     code, _, err = call("run", file, "--past", "31")
     assert code == 2
     assert "--past: found 31 nights, wanted at most the 30 of backtest.days" in err
@@ -256,7 +256,7 @@ def test_more_past_nights_than_the_model_has_not_seen_are_refused(call: Call, fi
 # --- init, schema -----------------------------------------------------------------------------------------------------
 
 
-def test_init_refuses_an_end_that_is_no_day(call: Call, tmp_path: Path) -> None:
+def test_init_rejects_an_invalid_end(call: Call, tmp_path: Path) -> None:
     code, _, err = call("init", tmp_path / "new", "--end", "soon")
     assert (code, err) == (2, "forecaster: --end: found 'soon', wanted a day such as 2026-11-01\n")
     assert not (tmp_path / "new").exists()
@@ -270,7 +270,7 @@ def test_schema_prints_json(call: Call) -> None:
     assert json.loads(out)["title"] == "forecaster pipeline file"
 
 
-def test_the_commands_are_also_a_module() -> None:
+def test_commands_also_run_as_a_module() -> None:
     process = subprocess.run(
         [sys.executable, "-m", "forecaster", "--help"], cwd=ROOT, capture_output=True, text=True, check=False
     )

@@ -1,4 +1,4 @@
-"""Champions by hand, with a real registry: who reigns, who did, and what the registry says of it."""
+"""Champions by hand, with a real registry: current and past champions, and the registry's view."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def spec(file: Path) -> Spec:
 
 
 def bundles(spec: Spec, count: int) -> list[str]:
-    """So many bundles that differ in what they say about themselves."""
+    """Write `count` bundles with different metadata."""
     folder, signer, weights = spec.paths.bundles, keys.signer(spec.paths.folder), {"one": np.ones(1)}
     return [
         bundle.write(folder, graphs.small(), weights, {"cutoff": f"2026-11-0{n}"}, signer).name
@@ -60,7 +60,8 @@ def record(run_id: str, digest: str | None = None) -> Record:
 
 
 def reign(spec: Spec, digests: list[str], *, versions: bool = False) -> None:
-    """A night each, which promotes a bundle, at eight in the morning of the days from the first of November on."""
+    """Add one run per bundle that promotes it, at eight in the morning of the days from 1 November
+    on."""
     with Ledger.open(spec.ledger_url) as ledger:
         for day, digest in enumerate(digests, 1):
             at = datetime(2026, 11, day, 13, tzinfo=UTC)
@@ -94,14 +95,14 @@ def registry(spec: Spec) -> Registry:
 
 
 def alias(registry: Registry, name: str) -> str | None:
-    """The version that an alias of the pipeline's model names, None where there is none."""
+    """Version named by an alias of the pipeline's model; None if there is none."""
     versions = registry._client.get_registered_model("t").aliases
     return str(versions[name]) if name in versions else None
 
 
-def test_a_rollback_lets_the_one_before_forecast_and_the_registry_follows(spec: Spec, file: Path, call: Call) -> None:
+def test_rollback_restores_the_previous_champion_and_updates_the_registry(spec: Spec, file: Path, call: Call) -> None:
     first, second = bundles(spec, 2)
-    reign(spec, [first, second, second], versions=True)  # the third night confirms the second one's
+    reign(spec, [first, second, second], versions=True)  # the third run confirms the second one's
     models = registry(spec)
     assert alias(models, "challenger") == models.version_of(second) == "2"
     code, out, err = call("rollback", file, "--reason", "too low on Fridays", "--by", "ada")
@@ -114,9 +115,7 @@ def test_a_rollback_lets_the_one_before_forecast_and_the_registry_follows(spec: 
     assert (alias(models, "champion"), alias(models, "previous")) == ("2", "1")
 
 
-def test_two_rollbacks_lead_two_champions_back_and_the_third_says_that_it_cannot(
-    spec: Spec, file: Path, call: Call
-) -> None:
+def test_two_rollbacks_go_back_two_champions_and_a_third_fails(spec: Spec, file: Path, call: Call) -> None:
     first, second, third = bundles(spec, 3)
     reign(spec, [first, second, third])
     for expected in (second, first):
@@ -142,7 +141,7 @@ def test_a_damaged_bundle_is_not_promoted(spec: Spec, file: Path, call: Call) ->
 
 
 @pytest.mark.parametrize(("name", "message"), [("zzz", "'zzz' names no bundle"), ("", "'' names no bundle")])
-def test_a_bundle_that_is_not_there_is_named(name: str, message: str, spec: Spec, file: Path, call: Call) -> None:
+def test_missing_bundle_is_reported(name: str, message: str, spec: Spec, file: Path, call: Call) -> None:
     (only_bundle,) = bundles(spec, 1)
     reign(spec, [only_bundle])
     code, _, err = call("promote", file, name, "--reason", "x", "--by", "ada")
@@ -150,7 +149,7 @@ def test_a_bundle_that_is_not_there_is_named(name: str, message: str, spec: Spec
     assert f"{message}, wanted one of {only_bundle}" in err
 
 
-def test_who_was_champion_on_a_day_is_one_command(spec: Spec, file: Path, call: Call) -> None:
+def test_champions_command_shows_the_champion_on_a_day(spec: Spec, file: Path, call: Call) -> None:
     first, second = bundles(spec, 2)
     reign(spec, [first, second])
     lines = call("champions", file)[1].splitlines()
@@ -167,7 +166,7 @@ def test_who_was_champion_on_a_day_is_one_command(spec: Spec, file: Path, call: 
 # --- a registry that was down -----------------------------------------------------------------------------------------
 
 
-def test_a_run_that_the_registry_missed_is_told_of_later_and_once(spec: Spec, tmp_path: Path) -> None:
+def test_missed_runs_are_registered_later_exactly_once(spec: Spec, tmp_path: Path) -> None:
     (digest_of_first,) = bundles(spec, 1)
     down = spec.model_copy(update={"registry": "sqlite:////proc/nowhere/mlflow.db"})
     for night, digest in (("night-1", digest_of_first), ("night-2", None)):
@@ -185,14 +184,14 @@ def test_a_run_that_the_registry_missed_is_told_of_later_and_once(spec: Spec, tm
     ]
 
 
-def test_a_run_that_was_half_told_is_told_whole_and_no_more_than_once(spec: Spec) -> None:
+def test_partly_registered_run_is_completed_without_duplicates(spec: Spec) -> None:
     for _ in range(2):
         outbox.enqueue(record("night-1"), {}, spec)
         outbox.send(spec)
     assert len(registry(spec)._client.search_runs(["1"])) == 1
 
 
-def test_the_registry_gets_an_encrypted_model_as_it_lies(spec: Spec) -> None:
+def test_registry_gets_the_model_in_encrypted_form(spec: Spec) -> None:
     small, about = tiny(), {"encoding": {"covariates": [], "statics": []}, "levels": [0.5], "lookback": 3}
     locked = bundle.write(spec.paths.bundles, small, {}, about, keys.signer(spec.paths.folder), Cipher(bytes(32)))
     outbox.enqueue(record("night-1", locked.name), {"a.png": b"a picture"}, spec)
@@ -206,7 +205,7 @@ def test_the_registry_gets_an_encrypted_model_as_it_lies(spec: Spec) -> None:
     assert all(small not in path.read_bytes() for path in spec.paths.folder.rglob("*") if path.is_file())
 
 
-def test_a_bundle_of_before_has_no_card(spec: Spec, file: Path, call: Call) -> None:
+def test_older_bundle_has_no_model_card(spec: Spec, file: Path, call: Call) -> None:
     [name] = bundles(spec, 1)
     code, out, err = call("champions", file, "--card", name[:6])
     assert (code, out) == (2, "")

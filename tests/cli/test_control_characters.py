@@ -1,4 +1,5 @@
-"""Whatever somebody wrote into a note, a name or a row: on a terminal it is letters, and one line stays one line."""
+"""Control characters in notes, names or rows are escaped on the terminal, and one line stays one
+line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command for morning digests: what it shows, and what it says of what it cannot show or send."""
+"""Command for morning digests: its output, and its error messages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
     return caller(monkeypatch, capsys)
 
 
-def test_a_digest_is_shown_as_text_as_html_and_as_a_chat_gets_it(call: Call, file: Path) -> None:
+def test_digest_is_shown_as_text_html_and_chat_message(call: Call, file: Path) -> None:
     code, text, _ = call("digest", file, "--depot", "BOS-01")
     assert (code, text.partition("\n")[0][:22]) == (0, "Old forecast: BOS-01, ")
     assert "- Tue 17 Jun: 346 orders (271–421), 9 drivers" in text
@@ -53,7 +53,7 @@ def test_a_digest_is_shown_as_text_as_html_and_as_a_chat_gets_it(call: Call, fil
         ),
     ],
 )
-def test_what_cannot_be_shown_or_sent_is_said(call: Call, file: Path, arguments: list[str], message: str) -> None:
+def test_impossible_digest_requests_are_reported(call: Call, file: Path, arguments: list[str], message: str) -> None:
     assert call("digest", file, *arguments) == (2, "", f"forecaster: {message}\n")
 
 
@@ -65,7 +65,7 @@ def test_what_cannot_be_shown_or_sent_is_said(call: Call, file: Path, arguments:
         ("{to: a/b, language: '1'}", "found '1', wanted the tag of a language, as de or en-GB"),
     ],
 )
-def test_a_receiver_that_cannot_be_is_refused(call: Call, tmp_path: Path, entry: str, message: str) -> None:
+def test_rejects_invalid_receivers(call: Call, tmp_path: Path, entry: str, message: str) -> None:
     path = tmp_path / "pipeline.yaml"
     path.write_text(f"{HEAD}notify: {{digest: [{entry}]}}\n", "utf-8")
     code, _, complaint = call("digest", path)

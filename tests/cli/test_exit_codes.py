@@ -1,4 +1,5 @@
-"""A command whose arguments name what is not there exits with 2, as documented, and makes nothing by asking."""
+"""A command whose arguments name something missing exits with 2, as documented, and creates
+nothing."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Spec:
 
 
 @pytest.mark.parametrize("more", [(), ("--due",)], ids=["run", "run --due"])
-def test_a_run_by_hand_on_an_archive_ends_with_what_to_type(call: Call, spec: Spec, more: tuple[str, ...]) -> None:
+def test_manual_run_on_an_archive_ends_with_the_command_to_type(call: Call, spec: Spec, more: tuple[str, ...]) -> None:
     code, out, err = call("run", spec.folder / "pipeline.yaml", "--plain", *more)
     assert (code, out) == (4, "")
     assert "the newest reading is of 2026-01-20" in err
@@ -65,9 +66,7 @@ def at(spec: Spec, words: tuple[str, ...]) -> list[str]:
 
 
 @pytest.mark.parametrize("words", WITHOUT_LEDGER, ids=" ".join)
-def test_where_there_is_no_ledger_yet_that_is_said_and_none_is_made(
-    spec: Spec, call: Call, words: tuple[str, ...]
-) -> None:
+def test_missing_ledger_is_reported_and_not_created(spec: Spec, call: Call, words: tuple[str, ...]) -> None:
     code, _, err = call(*at(spec, words))
     assert (code, "there is no ledger at " in err) == (2, True), err
     assert "the first `forecaster run` makes it" in err
@@ -81,6 +80,6 @@ def test_wrong_arguments_exit_with_2(spec: Spec, call: Call, words: tuple[str, .
     assert (code, sentence in err) == (2, True), err
 
 
-def test_a_wrong_day_is_told_before_the_ledger_is_looked_for(spec: Spec, call: Call) -> None:
+def test_invalid_day_is_reported_before_the_ledger_is_opened(spec: Spec, call: Call) -> None:
     code, _, err = call(*at(spec, ("champions", "--on", "2026-13-01")))
     assert (code, "--on: found '2026-13-01'" in err) == (2, True)

@@ -1,4 +1,4 @@
-"""Commands for whoever is on call: what they print, and with what they exit."""
+"""Commands for on-call staff: their output and exit codes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_metrics_are_printed_or_written(call: Call, file: Path, ledger: Ledger) 
     assert 'forecaster_ledger_readable{pipeline="harbor-fleet"} 1.0\n' in path.read_text("utf-8")
 
 
-def test_what_is_wrong_is_told_with_an_exit_code(call: Call, file: Path) -> None:
+def test_errors_have_an_exit_code(call: Call, file: Path) -> None:
     code, _, err = call("metrics", file)
     assert (code, err.startswith("forecaster: there is no ledger at ")) == (2, True)
     code, _, err = call("metrics", file, "--port", "1", "--textfile", "x.prom")
@@ -43,13 +43,13 @@ def test_what_is_wrong_is_told_with_an_exit_code(call: Call, file: Path) -> None
 
 
 @pytest.mark.parametrize("address", ["9464", "127.0.0.1:http"])
-def test_a_wrong_address_of_the_page_s_metrics_is_told_before_it_serves(call: Call, file: Path, address: str) -> None:
+def test_invalid_metrics_address_is_reported_before_serving(call: Call, file: Path, address: str) -> None:
     code, out, err = call("serve", file, "--port", "0", "--metrics", address)
     assert (code, out) == (2, "")
     assert err == f"forecaster: --metrics: found '{address}', wanted HOST:PORT, as in 127.0.0.1:9464\n"
 
 
-def test_a_page_that_is_told_to_end_writes_down_how_it_answered(file: Path, ledger: Ledger) -> None:
+def test_page_writes_its_answer_counts_on_termination(file: Path, ledger: Ledger) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "forecaster", "serve", str(file), "--port", "0", "--metrics", "127.0.0.1:0"],
         stdout=subprocess.PIPE,
@@ -71,7 +71,7 @@ def test_a_page_that_is_told_to_end_writes_down_how_it_answered(file: Path, ledg
     assert sum(total for total, _, _ in json.loads(counts.read_text("utf-8")).values()) == 1
 
 
-def test_promises_are_told_and_a_broken_one_has_an_exit_code(call: Call, file: Path, ledger: Ledger) -> None:
+def test_slo_lists_promises_and_a_broken_one_sets_the_exit_code(call: Call, file: Path, ledger: Ledger) -> None:
     code, out, err = call("slo", file)
     assert (code, err) == (0, "")
     assert "S2  unknown   97.0% of depot-nights by a model: not measured yet; budget –\n" in out

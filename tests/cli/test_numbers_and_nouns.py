@@ -1,4 +1,4 @@
-"""One of a thing is told as one by the commands: of a fleet of one depot, with one override."""
+"""Commands use the singular for one thing: a fleet of one depot, with one override."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.nouns import wrong_plurals
 from tests.planning.nights import publish_nights
 
 
-def test_one_is_told_as_one_by_every_command(tmp_path: Path, call: Call) -> None:
+def test_every_command_uses_the_singular_for_one(tmp_path: Path, call: Call) -> None:
     (tmp_path / "one").mkdir()
     fleet = publish_nights(tmp_path / "one", fleets.counts("A"), {"A": "Ulm"})
     with Ledger.open_reader(fleet.spec.ledger_url) as ledger:

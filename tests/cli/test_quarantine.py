@@ -17,7 +17,8 @@ NOW = datetime(2024, 2, 12, 12, tzinfo=UTC)
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Six weeks of one depot, whose last count is a spike, and a count that is a word; ingested."""
+    """Pipeline file of an ingested feed: six weeks of one depot, with a spike as its last count,
+    and a count that is a word."""
     rows = [f"Depot 1,{FIRST + timedelta(day)},{100 + day % 7}" for day in range(41)]
     rows += [f"Depot 1,{LAST},1540", f"Depot 1,{FIRST - timedelta(days=1)},none"]
     (tmp_path / "demand.csv").write_text("\n".join(["depot_id,date,demand", *rows]) + "\n", "utf-8")
@@ -31,7 +32,7 @@ def file(tmp_path: Path) -> Path:
     return pipeline
 
 
-def test_the_list_shows_each_row_with_its_state_its_rule_and_its_message(file: Path, call: Call) -> None:
+def test_list_shows_each_row_with_state_rule_and_message(file: Path, call: Call) -> None:
     code, out, _ = call("quarantine", "list", file)
     lines = out.splitlines()
     assert (code, lines[-1]) == (0, "2 rows")
@@ -41,7 +42,7 @@ def test_the_list_shows_each_row_with_its_state_its_rule_and_its_message(file: P
     assert call("quarantine", "list", file, "--depot", "Depot 2")[1] == "no row waits for a decision\n"
 
 
-def test_the_list_tells_what_became_of_each(file: Path, call: Call) -> None:
+def test_list_all_shows_the_outcome_of_each_row(file: Path, call: Call) -> None:
     waiting, other = [line.split()[0] for line in call("quarantine", "list", file)[1].splitlines()[:2]]
     assert call("quarantine", "discard", file, waiting, "--reason", "a test", "--by", "ops")[0] == 0
     assert call("quarantine", "discard", file, other, "--reason", "another", "--by", "ops")[0] == 0
@@ -56,7 +57,7 @@ def test_the_list_tells_what_became_of_each(file: Path, call: Call) -> None:
     assert all(row["became"].startswith(row["state"]) for row in rows)
 
 
-def test_a_row_is_shown_whole_and_with_what_was_decided(file: Path, call: Call) -> None:
+def test_show_prints_the_complete_row_and_its_decision(file: Path, call: Call) -> None:
     identity = call("quarantine", "list", file, "--rule", "count_form")[1].split()[0]
     code, out, _ = call("quarantine", "show", file, identity[:5])
     assert code == 0
@@ -68,7 +69,7 @@ def test_a_row_is_shown_whole_and_with_what_was_decided(file: Path, call: Call) 
     assert call("quarantine", "list", file, "--all")[1].splitlines()[-1] == "2 rows"
 
 
-def test_a_release_says_what_it_did_and_the_history_shows_both_sides(file: Path, call: Call) -> None:
+def test_release_reports_its_rows_and_history_shows_both_sides(file: Path, call: Call) -> None:
     assert "refused   on 2024-02-12 07:00:00 EST, open" in call("history", file, "Depot 1", LAST)[1]
     code, out, _ = call("quarantine", "release", file, "--rule", "spike", "--reason", "a festival", "--by", "ada")
     assert (code, out.splitlines()[-1]) == (0, "1 row released; the next run uses them")
@@ -90,7 +91,7 @@ def test_a_release_says_what_it_did_and_the_history_shows_both_sides(file: Path,
         (("history", "{}", "Depot1", LAST), 4, "no depot 'Depot1' is known; did you mean 'Depot 1'?"),
     ],
 )
-def test_what_is_not_there_is_answered_with_a_sentence(
+def test_missing_items_are_reported_in_a_sentence(
     file: Path, call: Call, arguments: tuple[str, ...], code: int, message: str
 ) -> None:
     exit_code, _, error = call(*(file if word == "{}" else word for word in arguments))

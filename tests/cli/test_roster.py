@@ -1,4 +1,4 @@
-"""The command for rosters: what it writes, and what it says of what it cannot write."""
+"""Command for rosters: its output, and its error messages."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_the_week_of_people_is_written_in_every_format(file: Path, tmp_path: Pat
         (["--week", "-o", "nowhere/x.csv"], "nowhere/x.csv cannot be written: No such file or directory"),
     ],
 )
-def test_what_cannot_be_written_is_said(file: Path, words: list[str], sentence: str) -> None:
+def test_impossible_roster_requests_are_reported(file: Path, words: list[str], sentence: str) -> None:
     with pytest.raises(ForecasterError) as refusal:
         run(file, *words)
     assert sentence in str(refusal.value)

@@ -1,4 +1,4 @@
-"""The section `page`: what it may say of access, and what a wrong one is told."""
+"""The section `page`: valid access settings, and the messages for invalid ones."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ def access(tmp_path: Path, text: str) -> Path:
         ("roles: {boss: [ada]}", "unknown key 'boss' in page.access.roles; valid keys: admin, planner, viewer"),
     ],
 )
-def test_a_mistake_is_told_with_its_line(tmp_path: Path, text: str, message: str) -> None:
+def test_a_mistake_is_reported_with_its_line(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(SpecError) as caught:
         load(access(tmp_path, text))
     assert "p.yaml:3: " in str(caught.value)
     assert message in str(caught.value)
 
 
-def test_without_a_word_the_page_is_for_its_own_machine(tmp_path: Path) -> None:
+def test_by_default_the_page_is_for_its_own_machine_only(tmp_path: Path) -> None:
     section = load(access(tmp_path, "")).page.access
     assert (section.sign_in, section.keys, section.roles.viewer) == ("none", {}, ("*",))
 
 
-def test_the_secret_is_taken_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_secret_comes_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     section = load(access(tmp_path, 'secret: "${OURS}"')).page.access
     monkeypatch.setenv("OURS", "not in the file")
     assert section.keys == {"secret": "not in the file"}

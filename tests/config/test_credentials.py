@@ -13,7 +13,7 @@ from forecaster.errors import SpecError
 
 @pytest.fixture(autouse=True)
 def nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What other tests have filled in is not known here, nor the other way round."""
+    """Isolate the known secrets of other tests and of this one from each other."""
     monkeypatch.setattr(credentials, "_credentials", set())
     monkeypatch.setattr(credentials, "_secrets", {})
 
@@ -26,7 +26,7 @@ def test_variables_and_secrets_are_filled_in(monkeypatch: pytest.MonkeyPatch) ->
     assert list(credentials.secrets_in("${HOST} ${secret:a-b} ${secret:c}")) == ["a-b", "c"]
 
 
-def test_what_is_not_there_is_named() -> None:
+def test_a_missing_variable_or_secret_is_named() -> None:
     with pytest.raises(SpecError, match="needs the environment variable NOBODY_SET_THIS, which is not set"):
         credentials.fill("${NOBODY_SET_THIS}")
     with pytest.raises(SpecError, match="needs the secret orders, which nobody provided: a flow takes it from"):
@@ -45,7 +45,7 @@ def test_only_credentials_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     assert text == "db.example refused ***, *** and ***"
 
 
-def test_a_secret_that_is_part_of_another_does_not_uncover_it() -> None:
+def test_a_secret_that_is_part_of_another_does_not_reveal_it() -> None:
     credentials.provide({"a": "hunter", "b": "hunter2"})
     assert credentials.hide("hunter2 hunter") == "*** ***"
 
@@ -56,7 +56,7 @@ def test_a_secret_that_is_part_of_another_does_not_uncover_it() -> None:
         lambda text: "<" not in text and ">" not in text
     )
 )
-def test_a_password_is_hidden_however_it_is_spelled(password: str) -> None:
+def test_a_password_is_hidden_in_every_spelling(password: str) -> None:
     credentials.conceal(password)
     in_url = URL.create("postgresql", "reader", password, "host").render_as_string(hide_password=False)
     in_url = in_url.removeprefix("postgresql://reader:").removesuffix("@host")
@@ -74,7 +74,7 @@ def test_a_password_is_hidden_however_it_is_spelled(password: str) -> None:
         {"kind": "parquet", "path": "s3://bucket/a.parquet", "options": {"secret": "hunter2"}},
     ],
 )
-def test_a_pipeline_file_holds_no_credential(source: dict[str, object]) -> None:
+def test_a_pipeline_file_with_a_credential_is_rejected(source: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"wanted it named, as in .*for a Prefect Secret block") as caught:
         Spec.model_validate({"name": "x", "demand": {"source": source}})
     assert "password" in str(caught.value) or "secret" in str(caught.value)
@@ -89,5 +89,5 @@ def test_a_pipeline_file_holds_no_credential(source: dict[str, object]) -> None:
         {"kind": "delta", "path": "s3://bucket/orders", "options": {"aws_secret_access_key": "${KEY}"}},
     ],
 )
-def test_a_pipeline_file_may_name_one(source: dict[str, object]) -> None:
+def test_a_pipeline_file_may_reference_a_credential(source: dict[str, object]) -> None:
     Spec.model_validate({"name": "x", "demand": {"source": source}})

@@ -1,4 +1,4 @@
-"""A pipeline file with anything in it is read, or refused in sentences that name its lines."""
+"""A pipeline file with any content is read, or rejected with messages that name its lines."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def ends() -> Iterator[None]:
 
 
 def places(node: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The keys that lead to each value of a nested mapping."""
+    """Yield the keys that lead to each value of a nested mapping."""
     if at:
         yield at
     for key, value in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
@@ -79,7 +79,7 @@ def places(node: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.exhaustive)])
-def test_damaged_text_is_read_or_refused(tmp_path: Path, seed: int) -> None:
+def test_damaged_text_is_read_or_rejected(tmp_path: Path, seed: int) -> None:
     random, file = np.random.default_rng(seed), tmp_path / "pipeline.yaml"
     file.write_text(WHOLE, "utf-8")
     assert load(file)
@@ -94,7 +94,7 @@ def test_damaged_text_is_read_or_refused(tmp_path: Path, seed: int) -> None:
 
 
 @pytest.mark.long
-def test_any_value_of_a_key_is_read_or_refused(tmp_path: Path) -> None:
+def test_any_value_of_a_key_is_read_or_rejected(tmp_path: Path) -> None:
     whole, file = yaml.safe_load(WHOLE), tmp_path / "pipeline.yaml"
     for number, at in enumerate(places(whole)):
         for value in ODD[number % 3 :: 3]:

@@ -23,7 +23,7 @@ Read = Callable[[str], Spec]
 
 @pytest.fixture
 def read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Read:
-    """Load a pipeline file of this text, by the name p.yaml."""
+    """Return a function that loads a pipeline file with a given text, named p.yaml."""
     monkeypatch.chdir(tmp_path)
 
     def write_and_load(text: str) -> Spec:
@@ -187,9 +187,7 @@ def test_a_short_file_is_enough(read: Read) -> None:
         ("name: again", "key 'name' stands twice"),
     ],
 )
-def test_a_mistake_is_answered_with_its_line_what_was_found_and_what_was_wanted(
-    read: Read, line: str, message: str
-) -> None:
+def test_a_mistake_is_reported_with_line_found_and_wanted(read: Read, line: str, message: str) -> None:
     assert mistakes(read, GOOD + line + "\n") == [f"p.yaml:3: {message}"]
 
 
@@ -201,7 +199,7 @@ def test_a_key_named_like_a_kind_of_source_is_named_in_full(read: Read) -> None:
     ]
 
 
-def test_all_mistakes_are_answered_at_once_in_the_order_of_lines(read: Read) -> None:
+def test_all_mistakes_are_reported_at_once_in_order_of_lines(read: Read) -> None:
     text = "horizon: 0\nname: T\ndemand:\n  source: {kind: csv}\n  source: {kind: csv}\nhorizons: 3\n"
     assert [line.partition(",")[0].partition(";")[0] for line in mistakes(read, text)] == [
         "p.yaml:1: horizon: found 0",
@@ -239,28 +237,28 @@ LAUGHS = "".join(f"{new}: &{new} [{','.join([f'*{old}'] * 10)}]\n" for old, new 
         ('name: t\nstate: "\\uD800"\n', "p.yaml:2: found '\\ud800', which holds half a letter; wanted text"),
     ],
 )
-def test_a_file_that_is_no_page_of_keys_is_answered_with_the_line(read: Read, text: str, message: str) -> None:
+def test_a_file_without_a_mapping_of_keys_is_rejected_with_the_line(read: Read, text: str, message: str) -> None:
     (line,) = mistakes(read, text)
     assert line.startswith(message)
 
 
-def test_a_file_that_is_not_there_tells_how_to_get_one(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_with_the_command_that_makes_one(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"no such file; `forecaster init DIR` makes one"):
         load(tmp_path / "p.yaml")
 
 
-def test_a_folder_is_no_pipeline_file(tmp_path: Path) -> None:
+def test_a_folder_is_rejected_as_a_pipeline_file(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"cannot be read: Is a directory; wanted a pipeline file"):
         load(tmp_path)
 
 
-def test_a_byte_that_is_not_utf_8_is_answered_with_its_line(tmp_path: Path) -> None:
+def test_a_byte_that_is_not_utf_8_is_reported_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_bytes(b"name: t\n# caf\xe9\n")
     with pytest.raises(SpecError, match=r"p\.yaml:2: found a byte that is not UTF-8 text"):
         load(tmp_path / "p.yaml")
 
 
-def test_paths_start_at_the_file_and_take_the_environment(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_are_relative_to_the_file_and_use_the_environment(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = read(GOOD)
     monkeypatch.setenv("FEEDS", "/srv/feeds")
     assert spec.path("../a.csv") == spec.folder.parent / "a.csv"
@@ -297,7 +295,7 @@ def test_the_digest_changes_with_any_value(read: Read) -> None:
     assert len(digests) == len(lines)
 
 
-def test_a_default_that_is_spelt_out_changes_nothing(read: Read) -> None:
+def test_an_explicit_default_does_not_change_the_digest(read: Read) -> None:
     assert read(GOOD + "horizon: 7\n").digest == read(GOOD).digest
 
 
@@ -309,7 +307,7 @@ def test_a_spec_cannot_be_changed(read: Read) -> None:
         spec.training.epochs = 3  # type: ignore[misc]
 
 
-def test_the_night_starts_when_the_schedule_says(read: Read) -> None:
+def test_the_night_starts_at_the_scheduled_time(read: Read) -> None:
     assert read(GOOD + "schedule: {cron: 5 23 * * *}\n").schedule.hour_minute == (23, 5)
 
 
@@ -321,14 +319,14 @@ def test_the_json_schema_accepts_the_pipeline_files_of_this_repository(file: Pat
 
 
 @pytest.mark.parametrize("wrong", [{"nam": "t"}, {"horizon": 62}, {"depots": {"source": {"kind": "cvs", "path": "a"}}}])
-def test_the_json_schema_refuses_what_load_refuses(wrong: dict[str, Any]) -> None:
+def test_the_json_schema_rejects_what_load_rejects(wrong: dict[str, Any]) -> None:
     good = {"name": "t", "demand": {"source": {"kind": "csv", "path": "a"}}}
     schema = Draft202012Validator(json_schema())
     assert schema.is_valid(good)
     assert not schema.is_valid(good | wrong)
 
 
-def test_every_key_is_explained_in_the_json_schema() -> None:
+def test_every_key_has_a_description_in_the_json_schema() -> None:
     schema = json_schema()
     sections = {"": schema, **schema["$defs"]}
     silent = [
@@ -347,12 +345,12 @@ def test_only_demand_may_be_wide(read: Read, section: str) -> None:
     assert "wide applies only to demand; wanted a table with one row for each record" in message
 
 
-def test_cells_of_a_wide_table_are_counts_and_not_counted(read: Read) -> None:
+def test_a_wide_table_cannot_be_aggregated_by_count(read: Read) -> None:
     demand = "{aggregate: count, source: {kind: csv, path: a.csv, wide: depots}}"
     [message] = mistakes(read, f"name: t\ndemand: {demand}\n")
     assert "aggregate: count counts rows, and source.wide reads counts from cells; wanted only one of them" in message
 
 
-def test_a_host_of_a_training_says_for_whom_it_waits_and_how_long() -> None:
+def test_a_host_of_a_training_reports_the_hosts_and_limit_of_its_wait() -> None:
     hosts = Hosts(coordinator="trainer-0:8476", count=3)
     assert hosts.wait_of(1) == "waits for hosts 0, 2 at trainer-0:8476, at most 5 minutes"

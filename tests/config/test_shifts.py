@@ -1,4 +1,4 @@
-"""Shifts and contracts as they may be declared, and what is said of others."""
+"""Valid shifts and contracts, and the messages for invalid ones."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def declared(folder: Path, staffing: str, more: str = "") -> Any:
     return load(file).staffing
 
 
-def test_times_are_read_with_and_without_quotes_and_a_shift_may_pass_midnight(tmp_path: Path) -> None:
-    """YAML takes a bare 14:00 for 840 and a bare 06:00 for text."""
+def test_times_need_no_quotes_and_a_shift_may_pass_midnight(tmp_path: Path) -> None:
+    """YAML reads a bare 14:00 as 840 and a bare 06:00 as text."""
     day, night = declared(tmp_path, SHIFTS).shifts
     assert (day.start, day.end, day.passes_midnight) == ("06:00", "14:00", False)
     assert (night.start, night.end, night.passes_midnight) == ("22:30", "06:00", True)
@@ -77,13 +77,13 @@ WRONG = {
 
 
 @pytest.mark.parametrize("staffing", WRONG)
-def test_what_cannot_be_meant_is_refused_in_a_sentence(tmp_path: Path, staffing: str) -> None:
+def test_invalid_shifts_and_contracts_are_rejected_with_a_message(tmp_path: Path, staffing: str) -> None:
     with pytest.raises(SpecError) as refusal:
         declared(tmp_path, staffing)
     assert WRONG[staffing] in str(refusal.value)
 
 
-def test_shares_are_learned_where_rows_have_times_of_day(tmp_path: Path) -> None:
+def test_shares_are_learned_if_rows_have_times_of_day(tmp_path: Path) -> None:
     file = tmp_path / "pipeline.yaml"
     demand = "aggregate: count, source: {kind: csv, path: orders.csv}"
     file.write_text(f"name: t\ndemand: {{{demand}}}\nstaffing: {{{COSTS}, {LEARNED}}}\n", "utf-8")

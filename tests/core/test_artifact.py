@@ -1,4 +1,4 @@
-"""Files and folders appear whole or not at all."""
+"""Files and folders are written atomically."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from forecaster.core import artifact
 
 
-def test_a_file_appears_whole_with_the_mode_of_a_file_that_others_read(tmp_path: Path) -> None:
+def test_a_file_is_written_whole_and_readable_by_others(tmp_path: Path) -> None:
     target = tmp_path / "new" / "a.json"
     for content in (b"one", b"two"):
         artifact.write(target, content, durable=True)
@@ -22,15 +22,13 @@ def test_a_file_appears_whole_with_the_mode_of_a_file_that_others_read(tmp_path:
 
 
 @pytest.mark.parametrize("writing", [artifact.writing, artifact.writing_folder])
-def test_nothing_is_left_of_what_could_not_be_written(
-    tmp_path: Path, writing: Callable[[Path], AbstractContextManager[Path]]
-) -> None:
+def test_a_failed_write_leaves_nothing(tmp_path: Path, writing: Callable[[Path], AbstractContextManager[Path]]) -> None:
     with pytest.raises(OSError, match="full"), writing(tmp_path / "target"):
         raise OSError("full")
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_takes_the_place_of_an_empty_one(tmp_path: Path) -> None:
+def test_a_folder_replaces_an_empty_one(tmp_path: Path) -> None:
     (tmp_path / "target").mkdir()
     with artifact.writing_folder(tmp_path / "target") as new:
         (new / "a").write_text("one", "utf-8")
@@ -38,6 +36,6 @@ def test_a_folder_takes_the_place_of_an_empty_one(tmp_path: Path) -> None:
     assert (tmp_path / "target").stat().st_mode & 0o777 == 0o755
 
 
-def test_files_that_are_changed_missing_or_new_are_differences() -> None:
+def test_changed_missing_and_new_files_are_differences() -> None:
     actual, expected = {"a": "1", "b": "2", "d": "4"}, {"a": "1", "b": "3", "c": "5"}
     assert list(artifact.differences(actual, expected)) == [("b", "2", "3"), ("c", None, "5"), ("d", "4", None)]

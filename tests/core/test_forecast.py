@@ -1,4 +1,4 @@
-"""What a forecast says in the mean, beside its median."""
+"""The mean of a forecast, compared with its median."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.panels import fold
 LEVELS = (0.1, 0.3, 0.5, 0.9)
 
 
-def test_the_mean_of_skewed_counts_is_more_than_their_median() -> None:
+def test_the_mean_of_skewed_counts_is_above_their_median() -> None:
     """Counts whose logs are normal with σ 0.2 below and 0.8 above the median, and a closed day."""
     z = np.array([-1.2816, -0.5244, 0.0, 1.2816])
     log = np.log(51) + z * np.where(z < 0, 0.2, 0.8)

@@ -1,5 +1,5 @@
-"""No quantile of the seasonal naive lies beyond twice what a depot's history supports, in the fallback and in the
-baselines; ordinary depots' stay as they are."""
+"""No quantile of the seasonal naive exceeds twice what a depot's history supports, in the fallback
+and in the baselines; ordinary depots are unchanged."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ by_each_naive = pytest.mark.parametrize("naive", NAIVES.values(), ids=NAIVES)
 
 
 def port() -> np.ndarray:
-    """Half a year in which days of nothing and of thousands take turns without a rhythm."""
+    """Half a year in which days of zero and of thousands alternate irregularly."""
     random = np.random.default_rng(3)
     return np.where(random.random(182) < 0.5, 0, random.integers(1000, 15474, 182))
 
 
 @by_each_naive
-def test_where_nothing_and_thousands_take_turns_no_quantile_is_beyond_twice_the_most_that_came(
+def test_no_quantile_exceeds_twice_the_maximum_if_zeros_and_thousands_alternate(
     naive: Naive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     history = bare([port(), np.full(182, 0.0)], horizon=28)
@@ -49,7 +49,7 @@ def test_where_nothing_and_thousands_take_turns_no_quantile_is_beyond_twice_the_
 
 
 @by_each_naive
-def test_ordinary_depots_stay_as_they_are_to_the_last_bit(naive: Naive, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quantiles_of_ordinary_depots_are_bit_identical(naive: Naive, monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(0)
     counts = np.where(random.random((6, 140)) < 0.1, NAN, random.poisson(30, (6, 140)))
     histories = [panel(4, 150, 28), bare(counts, horizon=14, closed=[(0, 139), (1, 140)])]
@@ -59,14 +59,15 @@ def test_ordinary_depots_stay_as_they_are_to_the_last_bit(naive: Naive, monkeypa
         assert quantiles.tobytes() == naive(history).quantiles.tobytes()
 
 
-def test_a_count_on_a_closed_day_supports_nothing() -> None:
+def test_a_count_on_a_closed_day_is_ignored() -> None:
     history = bare([[3.0] * 13 + [500.0]], closed=[(0, 13)])
     bounded = within_history(np.full((1, 7, 3), 1e6), history, np.full((1, 7), 3.0))
     assert (bounded == 6).all()
 
 
-def test_a_depot_with_too_short_a_history_is_bounded_by_what_its_peers_let_guess_of_it() -> None:
-    """Two peers had a day of 90; the third depot opened three days ago, and the fourth, in a city alone, tonight."""
+def test_a_depot_with_a_short_history_is_bounded_by_its_guessed_past() -> None:
+    """Two peers had a day of 90; the third depot opened three days ago, and the fourth, alone in
+    its city, opens tonight."""
     peers = np.full(60, 30.0)
     peers[20] = 90
     young, unknown = np.full(60, NAN), np.full(60, NAN)
@@ -74,7 +75,7 @@ def test_a_depot_with_too_short_a_history_is_bounded_by_what_its_peers_let_guess
     history = bare([peers, peers, young, unknown])
     bounded = within_history(np.full((4, 7, 3), 1e6), history, np.full((4, 7), 30.0))
     np.testing.assert_allclose(bounded[:, 0, 0], [180, 180, 180, 180], rtol=0.05)
-    alone = bare([young])  # no peers: twice the most of its three days, or what is forecast of it
+    alone = bare([young])  # no peers: twice the maximum of its three days, or of its forecast
     assert within_history(np.full((1, 7, 3), 1e6), alone, np.full((1, 7), 30.0)).max() == 60
     nothing = bare([unknown])
     assert within_history(np.full((1, 7, 3), 1e6), nothing, np.full((1, 7), 25.0)).max() == 50

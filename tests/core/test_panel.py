@@ -1,4 +1,4 @@
-"""Panels as they stood, windows as the model reads them, and values that cannot be wrong."""
+"""Panels as of earlier cutoffs, windows as the model reads them, and validated values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_panel_knows_its_cutoff_and_the_days_after_it() -> None:
     assert small.target_dates == (date(2024, 1, 4), date(2024, 1, 5))
 
 
-def test_a_panel_of_arrays_that_do_not_fit_cannot_be_made() -> None:
+def test_a_panel_with_mismatched_arrays_is_rejected() -> None:
     whole = panel()
     changes = {
         "demand": whole.demand[:, 1:],
@@ -37,12 +37,12 @@ def test_a_panel_of_arrays_that_do_not_fit_cannot_be_made() -> None:
             replace(whole, **{name: wrong})
 
 
-def test_values_do_not_change() -> None:
+def test_panels_are_immutable() -> None:
     with pytest.raises(FrozenInstanceError):
         panel().horizon = 3  # type: ignore[misc]
 
 
-def test_an_earlier_cutoff_by_hand() -> None:
+def test_a_panel_as_of_an_earlier_cutoff_by_hand() -> None:
     whole = bare([[1, 2, 3, 4, 5]], horizon=2, closed=[(0, 3)])
     before = whole.at(date(2024, 1, 2))
     assert before.cutoff == date(2024, 1, 2)
@@ -65,7 +65,7 @@ def test_the_last_days_keep_the_cutoff_and_the_days_after_it() -> None:
     assert whole.last(99).history == 20
 
 
-def test_actuals_after_a_cutoff_are_unknown_where_the_history_ends() -> None:
+def test_actuals_after_the_history_are_unknown() -> None:
     small = bare([[1, 2, NAN, 4, 5]], horizon=3)
     np.testing.assert_array_equal(small.actuals(date(2024, 1, 1)), [[2, NAN, 4]])
     np.testing.assert_array_equal(small.actuals(date(2024, 1, 4)), [[5, NAN, NAN]])
@@ -96,7 +96,8 @@ FOUR_WEEKS = np.tile([1.0, 2, 3, 4, 5, 6, 7], 4)
 
 
 def newcomers() -> Panel:
-    """Two depots of one city that stand on their own, one that opened two days ago and one that opens tomorrow."""
+    """Two depots with a past of their own, one that opened two days ago and one that opens
+    tomorrow, all in one city."""
     history = np.array([FOUR_WEEKS, 3 * FOUR_WEEKS, np.full(28, NAN), np.full(28, NAN)])
     history[2, 26:] = [60, 70]  # ten times the profile
     always_open = bare(history, horizon=2)
@@ -106,15 +107,15 @@ def newcomers() -> Panel:
     return replace(always_open, open=opened, attributes={"city": ("Ulm", "Ulm", "Ulm", "")})
 
 
-def test_a_new_depot_is_seen_with_its_citys_profile_and_the_panel_stays_unknown() -> None:
+def test_a_window_has_the_citys_profile_for_a_new_depot_but_the_panel_does_not() -> None:
     young = newcomers()
     demand = young.demand.copy()
     assert young.cold.tolist() == [True, False, True, True]  # the first was closed on one of its 28 days
     young = replace(young, open=np.where([[True], [False], [False], [False]], True, young.open))
     assert young.cold.tolist() == [False, False, True, True]
     window = young.window(28)
-    # The peers' levels are 4 and 12, the mean of their logs (one added) is that of 7.06; since their days hold to the
-    # profile, so does the own level.
+    # The peers' levels are 4 and 12; the mean of their logs (plus one) is that of 7.06. Since their
+    # days match the profile, so does the own level.
     typical = (np.sqrt(5 * 13) - 1) / 4
     np.testing.assert_allclose(window["demand"][3], typical * FOUR_WEEKS, rtol=1e-6)
     np.testing.assert_allclose(window["demand"][2, :26], (10 * FOUR_WEEKS)[:26], rtol=1e-3)
@@ -132,14 +133,14 @@ def test_only_a_depot_whose_level_is_guessed_has_wider_quantiles() -> None:
     wider = young.widen_by_doubt(quantiles, levels)
     assert wider[:2].tobytes() == quantiles[:2].tobytes()
     assert wider[:, :, 1].tolist() == quantiles[:, :, 1].tolist()
-    assert (wider[3, :, 0] < 5).all()  # of which nothing is known but that its peers are at 4 and 12
+    assert (wider[3, :, 0] < 5).all()  # only the levels of its peers are known: 4 and 12
     assert (wider[3, :, 2] > 18).all()
     np.testing.assert_allclose(wider[2], quantiles[2], rtol=1e-3)
     assert young.widen_by_doubt(quantiles[3:], levels, slice(3, 4)).tobytes() == wider[3:].tobytes()
     assert panel(4, 60).widen_by_doubt(quantiles, levels) is quantiles
 
 
-def test_the_window_of_a_depot_that_stands_on_its_own_is_the_panels_to_the_bit() -> None:
+def test_the_window_of_a_settled_depot_is_bit_identical_to_the_panel() -> None:
     young = newcomers()
     random = np.random.default_rng(0)
     more = bare(np.where(random.random((6, 90)) < 0.3, NAN, random.poisson(9, (6, 90))), closed=[(1, 5), (2, 92)])
@@ -156,7 +157,7 @@ def test_the_window_of_a_depot_that_stands_on_its_own_is_the_panels_to_the_bit()
             assert whole.tobytes() == window[name].tobytes()
 
 
-def test_a_window_of_some_depots_is_a_part_of_the_whole() -> None:
+def test_a_window_of_some_depots_is_part_of_the_whole_window() -> None:
     for whole_panel in (newcomers(), panel(5, 60)):
         whole = whole_panel.window(40)
         for rows in (slice(0, 2), slice(2, 3), slice(1, None), slice(3, 99)):
@@ -173,7 +174,7 @@ def test_a_closed_day_of_the_horizon_stays_closed_for_a_new_depot() -> None:
     assert window["open"][2:, 28].all()
 
 
-def test_an_earlier_cutoff_guesses_from_what_came_before_it() -> None:
+def test_an_earlier_cutoff_guesses_only_from_earlier_counts() -> None:
     young = panel(3, 120)
     demand = young.demand.copy()
     demand[2] = NAN
@@ -185,7 +186,7 @@ def test_an_earlier_cutoff_guesses_from_what_came_before_it() -> None:
     assert np.isfinite(window["demand"]).all()
 
 
-def test_marks_are_told_apart_by_whom_they_concern() -> None:
+def test_marks_are_separated_by_the_depots_they_affect() -> None:
     day = date(2024, 5, 1)
     fair, sale = Mark(day, "promo", "fair"), Mark(day, "closure", "sale")
     audience = np.array([0, 2], np.int32)
@@ -200,7 +201,7 @@ def test_marks_are_told_apart_by_whom_they_concern() -> None:
     assert tuple(Marks()) == ()
 
 
-def test_an_encoding_survives_json_with_its_order() -> None:
+def test_an_encoding_keeps_its_order_in_json() -> None:
     words = Encoding(("promo", "weather=rain"), {"size": ("large", "small"), "city": ()})
     back = Encoding.from_json(json.loads(json.dumps(words.to_json())))
     assert back == words

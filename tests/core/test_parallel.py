@@ -1,4 +1,5 @@
-"""Calls in several processes: the same comes out, in order, whoever does them and whatever becomes of a process."""
+"""Calls in several processes: the same results in order, with any number of processes and if one
+fails."""
 
 from __future__ import annotations
 
@@ -14,19 +15,19 @@ from forecaster.core import parallel
 from forecaster.core.parallel import in_processes
 
 
-def test_the_same_comes_out_in_order_from_one_process_and_from_two() -> None:
+def test_one_and_two_processes_return_the_same_results_in_order() -> None:
     calls = [(number, 3) for number in range(9)]
     expected = [3 * number for number in range(9)]
     assert list(in_processes(operator.mul, calls, 1)) == expected
     assert list(in_processes(operator.mul, calls, 2)) == expected
 
 
-def test_calls_of_a_process_that_died_are_done_here() -> None:
+def test_calls_of_a_dead_process_run_here() -> None:
     calls = [(os.getpid(), number) for number in range(4)]
     assert list(in_processes(_double_at_home, calls, 2)) == [0, 2, 4, 6]
 
 
-def test_calls_are_taken_one_by_one_so_that_they_may_end() -> None:
+def test_calls_are_consumed_one_by_one() -> None:
     taken = []
 
     def calls() -> Iterator[tuple[int, int]]:
@@ -38,8 +39,8 @@ def test_calls_are_taken_one_by_one_so_that_they_may_end() -> None:
     assert taken == [0]
 
 
-def test_a_process_that_hangs_is_ended_and_the_rest_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "STALLED", 3.0)  # of which a process needs some to start
+def test_a_hanging_process_is_killed_and_the_rest_runs_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "STALLED", 3.0)  # a process needs some of them to start
     before = set(active_children())
     calls = [(os.getpid(), number) for number in range(12)]
     assert list(in_processes(_hangs_elsewhere, calls, 2)) == [2 * number for number in range(12)]
@@ -48,12 +49,12 @@ def test_a_process_that_hangs_is_ended_and_the_rest_is_done_here(monkeypatch: py
         assert not process.is_alive()
 
 
-def test_what_the_function_raises_is_raised_here() -> None:
+def test_exceptions_of_the_function_are_raised_here() -> None:
     with pytest.raises(ZeroDivisionError):
         list(in_processes(operator.floordiv, [(1, 1), (1, 0), (1, 1)], 2))
 
 
-def test_time_that_is_over_ends_the_calls_while_others_are_in_hand() -> None:
+def test_closing_the_results_ends_the_pending_calls() -> None:
     results = in_processes(operator.add, ((number, 1) for number in range(1000)), 2)
     assert next(results) == 1
     results.close()  # type: ignore[attr-defined]

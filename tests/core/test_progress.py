@@ -1,4 +1,4 @@
-"""A night tells of its stages: plain lines without a terminal, and seconds that are kept whatever happens."""
+"""Progress of a night: plain lines without a terminal, and timings that are kept even on errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXPECTED = dict.fromkeys(STAGES, 0.0) | {"train": 100.0, "export": 20.0}
 
 
 class Clock:
-    """Time that passes when told to."""
+    """A clock that tests set."""
 
     now = 1000.0
 
@@ -57,7 +57,7 @@ def test_without_a_terminal_there_are_plain_lines(clock: Clock) -> None:
     assert "\x1b" not in out.getvalue()
 
 
-def test_lines_about_one_stage_come_seconds_apart(clock: Clock) -> None:
+def test_lines_about_one_stage_are_seconds_apart(clock: Clock) -> None:
     progress, out = night()
     with progress.stage("train"):
         for epoch in range(100):
@@ -86,7 +86,7 @@ def test_remaining_time_falls(clock: Clock) -> None:
     assert progress.elapsed == 130
 
 
-def test_what_comes_before_the_first_sign_of_progress_is_not_expected_again(clock: Clock) -> None:
+def test_time_before_the_first_progress_is_not_expected_again(clock: Clock) -> None:
     progress, _ = night()
     with progress.stage("train"):
         clock.now += 50  # compiling
@@ -96,14 +96,14 @@ def test_what_comes_before_the_first_sign_of_progress_is_not_expected_again(cloc
         assert progress.remaining == pytest.approx(2 / 0.1 * 0.8 + 20)
 
 
-def test_stages_that_take_longer_than_expected_lengthen_what_is_still_to_come(clock: Clock) -> None:
+def test_slow_stages_lengthen_the_remaining_time(clock: Clock) -> None:
     progress, _ = night()
     with progress.stage("train"):
         clock.now += 360  # of 100
     assert progress.remaining == pytest.approx(20 * (360 + 30) / (100 + 30))
 
 
-def test_seconds_are_kept_also_when_a_stage_fails(clock: Clock) -> None:
+def test_timings_are_kept_when_a_stage_fails(clock: Clock) -> None:
     progress, _ = night()
 
     def fails() -> None:
@@ -120,14 +120,14 @@ def test_seconds_are_kept_also_when_a_stage_fails(clock: Clock) -> None:
     assert progress.remaining == 20
 
 
-def test_without_earlier_nights_the_table_of_stages_guesses() -> None:
+def test_without_earlier_nights_durations_come_from_the_table_of_stages() -> None:
     progress = NightProgress(console=Console(file=io.StringIO()))
     assert progress.expected == {name: about.seconds for name, about in STAGES.items()}
     assert NightProgress({"train": 9.0}, progress.console).expected["train"] == 9.0
     assert NightProgress({"train": 9.0}, progress.console).expected["export"] == STAGES["export"].seconds
 
 
-def test_only_the_stages_that_come_are_waited_for() -> None:
+def test_remaining_time_includes_only_planned_stages() -> None:
     progress = NightProgress({"train": 9.0, "predict": 4.0}, stages=("ingest", "predict"))
     assert progress.remaining == STAGES["ingest"].seconds + 4.0
     with progress.stage("ingest"), progress.stage("tidy"):
@@ -135,12 +135,12 @@ def test_only_the_stages_that_come_are_waited_for() -> None:
 
 
 def redraw(progress: NightProgress) -> None:
-    """What the bar does ten times a second by itself."""
+    """Redraw the bar, as it does by itself ten times a second."""
     assert progress._bar is not None
     progress._bar.refresh()
 
 
-def test_on_a_terminal_there_is_a_bar_that_goes_away() -> None:
+def test_on_a_terminal_there_is_a_transient_bar() -> None:
     progress, out = night(terminal=True)
     with progress.live_bar():
         with progress.stage("train"):
@@ -156,7 +156,7 @@ def test_on_a_terminal_there_is_a_bar_that_goes_away() -> None:
     assert out.getvalue().splitlines()[-1].endswith("ONNX, and its parity with JAX")
 
 
-def test_brackets_in_a_text_are_no_markup() -> None:
+def test_brackets_in_a_text_are_not_markup() -> None:
     progress, out = night(terminal=True)
     with progress.live_bar(), progress.stage("train"):
         progress.advance(0.5, "epoch [/1]")
@@ -164,7 +164,7 @@ def test_brackets_in_a_text_are_no_markup() -> None:
     assert "epoch [/1]" in out.getvalue()
 
 
-def test_in_a_structured_log_each_line_is_an_object_with_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_line_of_a_structured_log_is_an_object_with_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(LOG, "json")
     out = io.StringIO()
     progress = NightProgress(console=Console(file=out), run_id="night-1")

@@ -1,4 +1,4 @@
-"""One module says what lies where in `state`, and what it says stays."""
+"""One module defines the paths in `state`, and they are stable."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NAMES = {
 }
 
 
-def test_names_in_the_state_folder_stay_as_they_are() -> None:
+def test_names_in_the_state_folder_are_stable() -> None:
     paths = StatePaths(Path("state"))
     properties = [name for name, member in vars(StatePaths).items() if isinstance(member, property)]
     assert {name: getattr(paths, name).relative_to("state").as_posix() for name in properties} == NAMES
@@ -47,7 +47,7 @@ def test_names_in_the_state_folder_stay_as_they_are() -> None:
     assert paths.registered_run("night-1") == Path("state/reports/night-1/mlflow.json")
 
 
-def test_no_other_module_joins_a_name_to_the_state_folder() -> None:
+def test_no_other_module_builds_paths_in_the_state_folder() -> None:
     joined = [
         f"{file.relative_to(ROOT)}:{node.lineno}"
         for package in ("forecaster", "flows", "dashboards")

@@ -1,4 +1,4 @@
-"""What others wrote moves no cursor."""
+"""Untrusted text cannot control the terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from forecaster.core.terminal import escaped, escaped_lines
         ("", ""),
     ],
 )
-def test_what_is_not_to_be_seen_is_written_out(text: str, expected: str) -> None:
+def test_invisible_characters_are_escaped(text: str, expected: str) -> None:
     assert escaped(text) == expected
     assert escaped(text).isprintable()
 

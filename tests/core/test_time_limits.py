@@ -1,4 +1,4 @@
-"""What hangs is left behind when its time is over; what answers is as it was."""
+"""Hanging calls are abandoned at their time limit; others are unaffected."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from forecaster.errors import SourceError, TimeLimitExceeded
 forever = threading.Event()
 
 
-def test_a_call_gives_what_it_gives_and_raises_what_it_raises() -> None:
+def test_results_and_exceptions_of_a_call_pass_through() -> None:
     assert call_within(5, lambda: 7, "nobody") == 7
     with pytest.raises(SourceError, match="its own"):
         call_within(5, failing, "nobody")
 
 
-def test_a_call_that_hangs_is_named() -> None:
+def test_a_hanging_call_is_named() -> None:
     with pytest.raises(TimeLimitExceeded, match=r"the registry did not answer within 0 s"):
         call_within(0.05, forever.wait, "the registry")
 
 
-def test_a_stream_gives_its_items_in_order_and_what_it_returns() -> None:
+def test_a_stream_yields_its_items_in_order_and_its_return_value() -> None:
     ending: list[str] = []
 
     def items() -> Generator[int, None, None]:
@@ -37,14 +37,14 @@ def test_a_stream_gives_its_items_in_order_and_what_it_returns() -> None:
     assert ending == ["whole"]
 
 
-def test_a_stream_that_falls_silent_is_named() -> None:
+def test_a_silent_stream_is_named() -> None:
     stream = items_within(0.05, 60, hanging(), "the source demand.csv")
     assert next(stream) == 1
     with pytest.raises(TimeLimitExceeded, match=r"the source demand\.csv gave nothing for 0 s"):
         next(stream)
 
 
-def test_a_stream_that_drips_is_not_waited_for_in_all_longer_than_it_may() -> None:
+def test_a_slow_stream_ends_at_its_total_limit() -> None:
     def dripping() -> Generator[int, None, str]:
         while True:
             forever.wait(0.02)
@@ -55,7 +55,7 @@ def test_a_stream_that_drips_is_not_waited_for_in_all_longer_than_it_may() -> No
         list(stream)
 
 
-def test_a_streams_error_comes_through_and_one_that_is_left_is_closed() -> None:
+def test_a_streams_error_passes_through_and_an_abandoned_stream_is_closed() -> None:
     closed = threading.Event()
 
     def stream() -> Generator[int, None, str]:
@@ -91,10 +91,10 @@ def hanging() -> Generator[int, None, str]:
 
 
 class Rows:
-    """What a caller has in hand."""
+    """Data that a caller holds."""
 
 
-def test_an_error_of_another_thread_does_not_hold_what_callers_had_in_hand() -> None:
+def test_an_error_of_another_thread_keeps_no_references_of_callers() -> None:
     def fails() -> None:
         raise OSError("gone")
 

@@ -1,4 +1,4 @@
-"""Which words name a time zone."""
+"""Validation and suggestions of time zone names."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def test_every_zone_of_this_machine_is_known() -> None:
 @pytest.mark.parametrize(
     "name", ["", " ", "Mars/Olympus", "Europe", "zone.tab", "../etc/passwd", "/etc/passwd", "a\0b"]
 )
-def test_what_is_no_zone_is_not_known(name: str) -> None:
+def test_invalid_names_are_not_zones(name: str) -> None:
     assert not timezones.exists(name)
 
 
 @pytest.mark.parametrize("name", ["CEST", "AEST", "EDT", "CST", "ABCD"])
-def test_an_abbreviation_of_many_zones_is_told_to_be_no_zone(name: str) -> None:
+def test_an_ambiguous_abbreviation_is_reported_as_no_zone(name: str) -> None:
     assert timezones.hint(name).startswith("; an abbreviation is not a time zone: several zones share it")
     assert "did you mean" not in timezones.hint(name)
 
@@ -34,7 +34,7 @@ def test_an_abbreviation_of_few_zones_names_them() -> None:
 
 
 @pytest.mark.parametrize("name", ["UTC+1", "GMT-5", "+02:00", "-0500", "gmt2"])
-def test_an_offset_gets_no_suggestion_as_it_has_no_summer_time(name: str) -> None:
+def test_an_offset_gets_no_suggestion(name: str) -> None:
     assert timezones.hint(name).startswith("; an offset is not a time zone")
 
 
@@ -48,19 +48,19 @@ def test_an_offset_gets_no_suggestion_as_it_has_no_summer_time(name: str) -> Non
         ("utc", "UTC"),
     ],
 )
-def test_a_misspelt_zone_or_a_place_alone_is_answered_with_the_zone(name: str, zone: str) -> None:
+def test_a_misspelled_zone_or_a_place_alone_gets_a_suggestion(name: str, zone: str) -> None:
     assert timezones.hint(name) == f"; did you mean '{zone}'?"
 
 
 @pytest.mark.parametrize("name", ["", " ", "W. Europe Standard Time", "Mars/Olympus", "Germany"])
-def test_nothing_is_made_of_a_word_that_is_near_to_no_zone(name: str) -> None:
+def test_a_word_near_no_zone_gets_no_suggestion(name: str) -> None:
     assert timezones.hint(name) == ""
 
 
-def test_a_zone_without_summer_time_that_sounds_like_one_with_it_is_told() -> None:
+def test_a_zone_with_a_fixed_offset_and_a_misleading_name_is_reported() -> None:
     assert timezones.caveat("EST") == (
         "The time zone EST is 5 hours behind UTC all year, without summer time; a zone with the name of a place, such "
         "as America/New_York, has it."
     )
-    assert "is 2 hours behind UTC" in (timezones.caveat("Etc/GMT+2") or "")  # whose sign is the other way round
+    assert "is 2 hours behind UTC" in (timezones.caveat("Etc/GMT+2") or "")  # its sign is inverted
     assert not any(map(timezones.caveat, ["UTC", "GMT", "Etc/GMT", "Europe/Berlin", "America/Phoenix", "Asia/Tokyo"]))

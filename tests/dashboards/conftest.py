@@ -1,4 +1,4 @@
-"""A ledger of its own for each test, and someone who looks at the page made from it."""
+"""A separate ledger for each test, and a visitor of the page made from it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from tests.dashboards.visitor import Get, visitor
 
 @pytest.fixture(autouse=True)
 def _newest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Answers are the newest, where readers would for a moment still get the one before: `test_again` has those."""
+    """Disable stale answers, which readers get for a moment otherwise; `test_response_cache` covers
+    those."""
     monkeypatch.setattr(response_cache, "STALE_SECONDS", 0.0)
     monkeypatch.setattr(health, "READINESS_SECONDS", 0.0)
 

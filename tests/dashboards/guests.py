@@ -1,4 +1,4 @@
-"""People who ask a page that declares who may come in, for its tests."""
+"""Test clients of a page with declared access."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ HOME = "https://depots.example"
 
 
 def declared(**changes: Any) -> Access:
-    """Behind a proxy: Ada is admin, planners plan, bos-team sees Boston alone, everyone else looks at everything."""
+    """Return access behind a proxy: Ada is admin, planners plan, Bob sees only Boston, Vic and
+    planners see all."""
     settings: dict[str, Any] = {
         "sign_in": "header",
         "url": HOME,
@@ -38,7 +39,7 @@ def declared(**changes: Any) -> Access:
 
 @dataclass
 class Guest:
-    """Asks one app, and keeps the cookies that it gets, as a browser does."""
+    """Client of one app that keeps cookies, as a browser does."""
 
     app: FastAPI
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -58,7 +59,8 @@ class Guest:
         return asyncio.run(ask())
 
     def each(self, paths: Iterable[str]) -> list[httpx.Response]:
-        """What many addresses answer, one asked after the other in one event loop, whose threads are started once."""
+        """Return the answers of many addresses, requested one after the other in one event loop,
+        whose threads start once."""
 
         async def ask() -> list[httpx.Response]:
             async with self._client() as client:
@@ -73,13 +75,13 @@ class Guest:
         return httpx.AsyncClient(transport=transport, base_url=self.base, cookies=self.cookies)
 
     def writes(self, path: str, method: str = "POST", **options: Any) -> httpx.Response:
-        """With the token that a page of ours would send."""
+        """Send a write with the token that a page of ours would send."""
         token = self("/api/v1/me").json().get("csrf", "")
         return self(path, method, headers={"X-CSRF-Token": token, **options.pop("headers", {})}, **options)
 
 
 def signed_in(app: FastAPI, name: str, groups: str = "") -> Guest:
-    """Somebody whom the proxy has signed in."""
+    """Return a client that the proxy has signed in."""
     return Guest(app, {"X-Forwarded-User": name} | ({"X-Forwarded-Groups": groups} if groups else {}))
 
 
@@ -92,7 +94,7 @@ def house(
 def hang_up(
     url: str, now: datetime = NOON, view: str = "network", city: str | None = None, depot_id: str | None = None
 ) -> tuple[ledger_access.Link, str]:
-    """Make a link of 90 days; returns it with its address."""
+    """Make a link valid for 90 days; returns it with its address."""
     link = links.new(view, city, 90, pipeline="harbor-fleet", by="ada", now=now, depot_id=depot_id)
     with Ledger.open(url) as ledger, ledger.transaction() as connection:
         ledger_access.make_link(connection, link)

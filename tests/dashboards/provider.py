@@ -1,4 +1,5 @@
-"""An OpenID provider on loopback, for the tests: Authlib's own server, which signs in whoever `signs_in` names."""
+"""An OpenID provider on loopback, for the tests: Authlib's own server, which signs in the person in
+`signs_in`."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ CLIENT, SECRET = "depots", "what the provider gave the page"
 
 @dataclass
 class Code:
-    """An authorization code, once given."""
+    """An issued authorization code."""
 
     client_id: str
     redirect_uri: str
@@ -52,7 +53,7 @@ class Code:
 
 
 class Client(ClientMixin):  # type: ignore[misc]
-    """The one page that the provider knows."""
+    """The only client that the provider knows."""
 
     client_id = CLIENT
 
@@ -86,8 +87,8 @@ class Client(ClientMixin):  # type: ignore[misc]
 
 @dataclass
 class Provider:
-    """`signs_in` is what its id token says of whoever comes, `tells` its endpoint for users; `audience` and `called`
-    may be made wrong."""
+    """`signs_in` holds the claims of its id token, `tells` those of its userinfo endpoint;
+    `audience` and `called` can be set to wrong values."""
 
     redirect_uri: str
     signs_in: dict[str, Any] = field(default_factory=dict)
@@ -189,7 +190,7 @@ class _OpenId(OpenIDCode):  # type: ignore[misc]
 
 @contextmanager
 def providing(redirect_uri: str) -> Iterator[Provider]:
-    """A provider that answers on loopback until this is left."""
+    """Run a provider on loopback while open."""
     provider = Provider(redirect_uri)
     server = make_server("127.0.0.1", 0, _app(provider), threaded=True)
     provider.issuer = f"http://127.0.0.1:{server.server_port}"

@@ -1,4 +1,4 @@
-"""A ledger with one publication of made-up depots that look like real ones, for the tests of the page."""
+"""A ledger with one publication of realistic synthetic depots, for the tests of the page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from forecaster.staffing.people.worker import Worker
 
 CUTOFF = date(2025, 6, 16)  # a Monday
 PUBLISHED = datetime(2025, 6, 17, 7, 24, tzinfo=UTC)  # 03:24 in New York
-NOON = datetime(2025, 6, 17, 16, 0, tzinfo=UTC)  # tomorrow is Wednesday 18 June
+NOON = datetime(2025, 6, 17, 16, 0, tzinfo=UTC)  # tomorrow is Wednesday, 18 June
 LEVELS = (0.1, 0.3, 0.5, 0.7, 0.9)
 CITIES = ("Boston", "New York", "Philadelphia")
 WEEK = (1.0, 0.95, 1.0, 1.08, 1.3, 1.45, 0.8)
@@ -33,7 +33,8 @@ ODD_ID = "Pier 9/<b>\"Süd\"</b> & 'Ø' 🚚?#%"
 
 
 def depot(number: int, depot_id: str | None = None, staffed: bool = True, horizon: int = 7) -> PublishedDepot:
-    """One depot; every third is closed on Sundays, and all stay shut on 19 June but have it announced."""
+    """Return one depot; every third is closed on Sundays, and all have an announced closure on 19
+    June."""
     rng = random.Random(number)
     city = CITIES[number % 3]
     base = rng.uniform(60, 420)
@@ -83,8 +84,8 @@ def publication(depots: int = 6, horizon: int = 7, **changes: Any) -> Publicatio
 
 
 def with_plans(whole: Publication, *, named: bool = False) -> Publication:
-    """The publication with a plan of the week of each depot: one person, who may have a name with the depot's in it and
-    a day off, and two early shifts a day."""
+    """Return the publication with a weekly plan for each depot: one person, optionally named after
+    the depot and with a day off, and two early shifts a day."""
     shift, contract = (
         Shift(name="early", start="06:00", end="14:00", share=1),
         EmploymentContract(name="x", per_depot=1),
@@ -102,12 +103,12 @@ def with_plans(whole: Publication, *, named: bool = False) -> Publication:
     return replace(whole, plans=tuple(plans))
 
 
-_FILLED: dict[bytes, bytes] = {}  # files of ledgers that hold these publications and nothing else
+_FILLED: dict[bytes, bytes] = {}  # ledger files by the publications that they contain
 
 
 def fill(url: str, *publications: Publication) -> None:
-    """Publish one after the other, each in the run that it names. A new file is a copy of one that holds the same,
-    where there is one: what a test gets is what writing it anew would give."""
+    """Publish in order, each in the run that it names. A new file is copied from a cached equal one
+    if possible; the content is the same as if it were written again."""
     file, content = _new_file(url), pickle.dumps(publications)
     if file and content in _FILLED:
         file.write_bytes(_FILLED[content])
@@ -125,14 +126,14 @@ def fill(url: str, *publications: Publication) -> None:
 
 
 def _new_file(url: str) -> Path | None:
-    """Where a ledger of SQLite will be; None where there is one, or a database of another kind."""
+    """Return the file of a new SQLite ledger; None if it exists, or for another kind of database."""
     address = sa.make_url(url)
     file = Path(address.database or "")
     return file if address.get_backend_name() == "sqlite" and file.parent.is_dir() and not file.exists() else None
 
 
 def _publish(ledger: Ledger, edition: Publication) -> None:
-    """Of a run that is over, which may publish no more, as if it were still at work."""
+    """Publish in a run that has ended, which is not allowed otherwise, by temporarily reopening it."""
     row = tables.runs.c
     of_run = tables.runs.update().where(row.run_id == edition.run_id)
     with ledger.transaction() as connection:
@@ -144,7 +145,7 @@ def _publish(ledger: Ledger, edition: Publication) -> None:
 
 
 def earlier(factor: float = 0.8, days: int = 1) -> Publication:
-    """What was published some days before, when `factor` of it was expected."""
+    """Return the publication of some days earlier, with forecasts scaled by `factor`."""
     now = publication(run_id="night-0", published_at=PUBLISHED - timedelta(days=days))
     then = []
     for member in now.depots:
@@ -158,7 +159,7 @@ def earlier(factor: float = 0.8, days: int = 1) -> Publication:
 
 
 def remember(url: str) -> None:
-    """Write down what came of forecasts of three weeks, and who reigns by which verdict."""
+    """Write the accuracy of three weeks' forecasts, and promotions with their verdict."""
     weeks = [date(2025, 5, 26), date(2025, 6, 2), date(2025, 6, 9)]
     parts = [(accuracy.ALL, "")]
     parts += [(accuracy.HORIZON, f"{ahead:02d}") for ahead in (1, 2, 7)]

@@ -1,4 +1,4 @@
-"""A page on loopback whose people sign in at a real provider, for browsers."""
+"""A page on loopback with sign-in at a real provider, for browser tests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.dashboards.seed import NOON
 
 @contextmanager
 def signing_in(url: str, now: datetime = NOON, spec: Spec | None = None) -> Iterator[tuple[str, Provider]]:
-    """The page's address, and the provider: Ana plans, everyone else looks."""
+    """Run a page; yields its address and the provider. Ana is a planner, everyone else a viewer."""
     listener = socket.create_server(("127.0.0.1", 0))
     home = f"http://127.0.0.1:{listener.getsockname()[1]}"
     with providing(f"{home}/sign-in/back") as provider, pytest.MonkeyPatch.context() as patch:

@@ -1,4 +1,4 @@
-"""A pipeline's pages under a prefix: every address that they lead to begins with it."""
+"""A pipeline's pages under a prefix: every address on them begins with it."""
 
 from __future__ import annotations
 

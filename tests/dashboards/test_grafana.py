@@ -1,4 +1,4 @@
-"""Grafana's dashboards: the JSON files parse, fill their grid, and ask for what is measured."""
+"""Grafana's dashboards: the JSON files parse, fill their grid, and query existing metrics."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ PANELS = [(name, panel) for name, board in BOARDS.items() for panel in board["pa
 ASKING = [(name, panel) for name, panel in PANELS if panel["type"] not in ("row", "text")]
 QUERIES = [(panel, target["expr"]) for _, panel in ASKING for target in panel["targets"]]
 BY_NAME = {measure.prometheus: measure for measure in MEASURES.values()}
-OF_OTHERS = re.compile(r"(process|python_gc|scrape)_\w+|up")  # of Python's client, and of Prometheus itself
-UNITS = {"percentunit", "s", "short", "bytes", "reqps", "sci"}  # of Grafana's list
-CODES = re.compile(r"\$__\w+")  # which Grafana puts a time in the place of
+OF_OTHERS = re.compile(r"(process|python_gc|scrape)_\w+|up")  # metrics of Python's client, and of Prometheus itself
+UNITS = {"percentunit", "s", "short", "bytes", "reqps", "sci"}  # names of units in Grafana
+CODES = re.compile(r"\$__\w+")  # variables that Grafana replaces by a time
 
 
 def selectors(expression: Any) -> Iterator[Any]:
-    """Every selector of a parsed query."""
+    """Yield every selector of a parsed query."""
     if isinstance(expression, promql_parser.VectorSelector):
         yield expression
     for name in ("lhs", "rhs", "expr", "vector_selector"):
@@ -45,12 +45,12 @@ def parsed(query: str) -> Any:
     return promql_parser.parse(CODES.sub("5m", query))
 
 
-def test_a_broken_query_is_refused_by_the_grammar() -> None:
+def test_the_parser_rejects_a_broken_query() -> None:
     with pytest.raises(ValueError, match="unclosed left parenthesis"):
         parsed("sum(rate(x[5m])")
 
 
-def test_every_query_is_promql_of_metrics_and_labels_that_there_are_and_of_the_chosen_pipeline() -> None:
+def test_every_query_uses_existing_metrics_and_labels_of_the_chosen_pipeline() -> None:
     assert len(QUERIES) > 50
     for panel, query in QUERIES:
         found = list(selectors(parsed(query)))
@@ -65,10 +65,10 @@ def test_every_query_is_promql_of_metrics_and_labels_that_there_are_and_of_the_c
             assert labels.pop("pipeline") == "$pipeline", panel["title"]
             assert labels.keys() <= set(BY_NAME[bare].labels), (panel["title"], labels)
             chosen += 1
-        assert chosen, panel["title"]  # also what is of a process is of the one that tells of the pipeline
+        assert chosen, panel["title"]  # process metrics, too, are selected by the pipeline's process
 
 
-def test_legends_and_groups_name_labels_that_the_metrics_have() -> None:
+def test_legends_and_groups_use_existing_labels() -> None:
     known = {label for measure in MEASURES.values() for label in measure.labels} | {"instance", "generation"}
     for _, panel in ASKING:
         for target in panel["targets"]:
@@ -79,7 +79,7 @@ def test_legends_and_groups_name_labels_that_the_metrics_have() -> None:
                 assert legend <= set(re.split(r",\s*", grouped[0])), panel["title"]
 
 
-def test_every_counter_is_asked_for_its_rate_or_increase_but_for_totals_of_runs() -> None:
+def test_counters_are_queried_by_rate_or_increase_except_totals_of_runs() -> None:
     for panel, query in QUERIES:
         counters = {name for name, measure in BY_NAME.items() if measure.kind == "counter" and name in query}
         if counters - {"forecaster_runs_total"}:
@@ -100,7 +100,7 @@ def test_panels_fill_the_columns_and_do_not_overlap(name: str) -> None:
     assert {column for _, column in taken} == set(range(24))
 
 
-def test_names_are_unique_and_every_panel_says_what_it_shows_in_which_unit_from_which_prometheus() -> None:
+def test_names_are_unique_and_every_panel_has_a_description_unit_and_data_source() -> None:
     boards = list(BOARDS.values())
     assert len({board["uid"] for board in boards}) == len({board["title"] for board in boards}) == len(boards) == 3
     for board in boards:
@@ -126,7 +126,7 @@ def test_names_are_unique_and_every_panel_says_what_it_shows_in_which_unit_from_
             assert part["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
 
 
-def test_links_lead_to_runbooks_that_there_are() -> None:
+def test_links_point_to_existing_runbooks() -> None:
     addresses = [link["url"] for _, panel in PANELS for link in panel.get("links", ())]
     addresses += [address for _, panel in PANELS for address in re.findall(r"\((\$\S+?)\)", _text(panel))]
     assert len(addresses) > 20
@@ -139,12 +139,12 @@ def _text(panel: Mapping[str, Any]) -> str:
     return str(panel["options"]["content"]) if panel["type"] == "text" else ""
 
 
-def test_the_executive_sees_every_promise_that_can_be_measured() -> None:
+def test_the_executive_dashboard_shows_every_measurable_objective() -> None:
     asked = {label for _, query in QUERIES for label in re.findall(r'slo="S\d_(\w+)"', query)}
     assert asked >= set(Slo.model_fields) - {"freeze"}
 
 
-def test_only_queries_of_devices_and_of_long_drift_may_stand_empty_after_a_small_night() -> None:
+def test_only_queries_of_devices_and_long_drift_may_be_empty_after_a_small_run() -> None:
     metrics = {name for _, query in QUERIES for name in re.findall(r"\bforecaster_\w+", query)}
     assert set(RIGHTLY_EMPTY) <= metrics
     assert {name for name in metrics if "_device_" in name} <= set(RIGHTLY_EMPTY)

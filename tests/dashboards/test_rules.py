@@ -1,4 +1,5 @@
-"""Rules of Prometheus, routes of Alertmanager: each alert fires, stays silent, has a runbook, and knows its metrics."""
+"""Prometheus rules and Alertmanager routes: each alert is tested firing and silent, has a runbook,
+and uses existing metrics."""
 
 from __future__ import annotations
 
@@ -29,18 +30,19 @@ CASES = [
     for case in yaml.safe_load((FOLDER / file).read_text("utf-8"))["tests"]
     for check in case["alert_rule_test"]
 ]
-ROUTED = {"ForecasterDeploying", "ForecasterWatchdog"}  # which call nobody
+ROUTED = {"ForecasterDeploying", "ForecasterWatchdog"}  # they alert nobody
 BY_NAME = {measure.prometheus: measure for measure in MEASURES.values()}
 
 
 def tool(name: str, *arguments: str, folder: Path = FOLDER) -> subprocess.CompletedProcess[str]:
-    """Call a program of Debian's `prometheus` or `prometheus-alertmanager`; the test skips where there is none."""
+    """Call a program of Debian's `prometheus` or `prometheus-alertmanager`; skip the test if it is
+    not installed."""
     if shutil.which(name) is None:
         pytest.skip(f"{name} is not installed: apt-get install prometheus prometheus-alertmanager")
     return subprocess.run([name, *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=120)
 
 
-def test_prometheus_takes_its_files_and_each_rule_does_what_its_cases_say() -> None:
+def test_prometheus_accepts_its_files_and_each_rule_passes_its_cases() -> None:
     for arguments in (("check", "config", "prometheus.yml"), ("test", "rules", *CASE_FILES)):
         process = tool("promtool", *arguments)
         assert process.returncode == 0, process.stdout + process.stderr
@@ -48,7 +50,7 @@ def test_prometheus_takes_its_files_and_each_rule_does_what_its_cases_say() -> N
 
 @pytest.mark.parametrize("bound", ["50 * {}", "0 * {}"])
 def test_a_traffic_guard_of_another_size_fails_the_cases_of_its_alert(tmp_path: Path, bound: str) -> None:
-    """A guard asks for a number of requests or rows before its alert may fire."""
+    """A guard requires a minimum number of requests or rows before its alert may fire."""
     guard = re.compile(r"> (100+)$", re.MULTILINE)
     guarded = {name for name, rule in ALERTS.items() if guard.search(rule["expr"])}
     for file in CASE_FILES:
@@ -59,7 +61,7 @@ def test_a_traffic_guard_of_another_size_fails_the_cases_of_its_alert(tmp_path: 
         (tmp_path / file).write_text(yaml.safe_dump(content), "utf-8")
     mutated, count = [], 0
     for rule in RULES:
-        if rule.get("alert", next(iter(guarded))) in guarded:  # and all that is recorded for them
+        if rule.get("alert", next(iter(guarded))) in guarded:  # including the recording rules for them
             expression, found = guard.subn(lambda size: f"> {bound.format(size[1])}", rule["expr"])
             mutated.append(rule | {"expr": expression})
             count += found
@@ -70,15 +72,15 @@ def test_a_traffic_guard_of_another_size_fails_the_cases_of_its_alert(tmp_path: 
     assert (count, failed) == (len(guarded), guarded)
 
 
-def test_each_alert_has_a_case_in_which_it_fires_and_one_in_which_it_is_silent() -> None:
+def test_each_alert_has_a_firing_and_a_silent_case() -> None:
     fires = {case["alertname"] for case in CASES if case["exp_alerts"]}
     silent = {case["alertname"] for case in CASES if not case["exp_alerts"]}
     assert fires == set(ALERTS)
-    assert silent == set(ALERTS) - {"ForecasterWatchdog"}  # whose silence is what an outside heartbeat hears
+    assert silent == set(ALERTS) - {"ForecasterWatchdog"}  # an external heartbeat detects its silence
 
 
 @pytest.mark.parametrize("alert", ALERTS.values(), ids=lambda rule: rule["alert"])
-def test_an_alert_says_how_urgent_it_is_and_names_a_runbook_that_knows_it(alert: Mapping[str, Any]) -> None:
+def test_an_alert_has_a_severity_and_a_runbook_that_names_it(alert: Mapping[str, Any]) -> None:
     name, labels, annotations = alert["alert"], alert["labels"], alert["annotations"]
     assert annotations["summary"]
     if name in ROUTED:
@@ -86,16 +88,16 @@ def test_an_alert_says_how_urgent_it_is_and_names_a_runbook_that_knows_it(alert:
         return
     assert labels["severity"] in ("page", "ticket")
     runbook = ROOT / "dashboards" / "runbooks" / f"{Path(annotations['runbook_url']).stem}.md"
-    assert name in runbook.read_text("utf-8").split("## ")[0]  # whoever is called sees that the page is meant
+    assert name in runbook.read_text("utf-8").split("## ")[0]  # so that the on-call person finds the right page
 
 
-def test_a_runbook_names_no_alert_that_there_is_not() -> None:
+def test_runbooks_name_only_existing_alerts() -> None:
     runbooks = (ROOT / "dashboards" / "runbooks").glob("*.md")
     names = {name for file in runbooks for name in re.findall(r"\bForecaster[A-Z]\w+", file.read_text("utf-8"))}
     assert names <= set(ALERTS)
 
 
-def test_rules_ask_for_metrics_and_labels_that_there_are() -> None:
+def test_rules_use_existing_metrics_and_labels() -> None:
     recorded = {rule["record"] for rule in RULES if "record" in rule}
     for rule in RULES:
         expression = rule["expr"]
@@ -116,11 +118,11 @@ def test_rules_ask_for_metrics_and_labels_that_there_are() -> None:
         ("severity=heartbeat", "heartbeat"),
     ],
 )
-def test_alerts_go_where_they_belong(labels: str, receiver: str) -> None:
+def test_alerts_reach_their_receivers(labels: str, receiver: str) -> None:
     process = tool("amtool", "config", "routes", "test", "--config.file=alertmanager.yml", labels, "pipeline=h")
     assert (process.stdout.strip(), process.returncode) == (receiver, 0), process.stderr
 
 
-def test_alertmanager_takes_its_file() -> None:
+def test_alertmanager_accepts_its_file() -> None:
     process = tool("amtool", "check-config", "alertmanager.yml")
     assert process.returncode == 0, process.stdout + process.stderr

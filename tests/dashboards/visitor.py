@@ -1,4 +1,4 @@
-"""Someone who looks at the page, for its tests: asks at one instant, reads what a reader sees."""
+"""Test client of a page at a fixed instant, and its visible text."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from tests.dashboards.seed import NOON
 
 Get = Callable[..., httpx.Response]
 
-# Three quarters of the making of an app are the schemas of its answers, which are the same for each test's app.
+# Three quarters of the time to create an app go into the schemas of its answers, which are the same
+# in each test.
 fastapi.routing.create_model_field = cache(fastapi.routing.create_model_field)
 
 
 def visitor(url: str, now: datetime = NOON, pipeline: str | None = None, **options: object) -> Get:
-    """Asks a page that lives at one instant."""
+    """Return a function that queries a page at a fixed instant."""
     app = create_app(url, pipeline=pipeline, clock=lambda: now)
 
     def get(path: str, method: str = "GET", **headers: str) -> httpx.Response:
@@ -39,8 +40,8 @@ def visitor(url: str, now: datetime = NOON, pipeline: str | None = None, **optio
 
 
 def ask_locally(app: Any, method: str, path: str, **what: Any) -> httpx.Response:
-    """Asks a page on this machine, as a browser on it would; `what` are options of httpx, such as `data`. A write has
-    the token of a page of ours."""
+    """Query a page as a browser on the same machine would; `what` are options of httpx, such as
+    `data`. A write carries the token of a page of ours."""
 
     async def ask() -> httpx.Response:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost:8000") as client:
@@ -53,13 +54,13 @@ def ask_locally(app: Any, method: str, path: str, **what: Any) -> httpx.Response
 
 
 def text(answer: httpx.Response) -> str:
-    """What a reader sees: no tags, single spaces."""
+    """Return the visible text: without tags, with single spaces."""
     bare = re.sub(r"<(title|desc|style)\b.*?</\1>", " ", answer.text, flags=re.S)
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", bare)).split())
 
 
 class Balanced(HTMLParser):
-    """Notes elements that are closed in another order than they were opened, and every id."""
+    """Parser that records wrongly nested elements, and every ID."""
 
     def __init__(self) -> None:
         super().__init__()

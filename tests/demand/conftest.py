@@ -1,4 +1,4 @@
-"""A pipeline file to start from, and a real PostgreSQL."""
+"""A basic pipeline file, and a real PostgreSQL."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.stores import s3 as s3
 
 @pytest.fixture
 def spec(tmp_path: Path) -> Spec:
-    """A pipeline file in `tmp_path`, where relative paths of sources start."""
+    """Pipeline file in `tmp_path`, to which relative paths of sources refer."""
     file = tmp_path / "pipeline.yaml"
     file.write_text("name: t\ndemand: {source: {kind: csv, path: demand.csv}}\n", "utf-8")
     return load(file)

@@ -1,6 +1,6 @@
-"""Ingest night after night in processes that are killed, and look at the lake each time.
+"""Ingest night after night in processes that are killed, and check the lake each time.
 
-Called by tests as a program of its own: children are forked from it before any thread runs.
+Tests run it as a separate program, so that children are forked before any thread starts.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ calendar: {holidays: false, events: {source: {kind: csv, path: events.csv}}, kno
 
 
 def night(folder: Path, number: int) -> Spec:
-    """The files of a night: a further day, a day before restated, and a row that is wrong."""
+    """Files of one night: another day, a restated day, and an invalid row."""
     days = range(number + 1)
     rows = [f"D{depot},{FIRST + timedelta(day)},{10 + depot + day % 7}" for day in days for depot in range(DEPOTS)]
     rows += [f"D0,{FIRST + timedelta(day)},none" for day in days]
@@ -51,7 +51,7 @@ def night(folder: Path, number: int) -> Spec:
 
 
 def dies_at(append: int, *, written: bool) -> Callable[[], object]:
-    """Make an ingest die at its n-th append, before or after the commit."""
+    """Make an ingestion die at its n-th append, before or after the commit."""
     count, real = [0], Lake.append
 
     def dying(self: Lake, table: str, rows: pa.Table) -> int:
@@ -67,7 +67,7 @@ def dies_at(append: int, *, written: bool) -> Callable[[], object]:
 
 
 def look(spec: Spec, number: int, now: datetime) -> None:
-    """Run the night again, and hold the lake against what the files say."""
+    """Repeat the run, and compare the lake with the files."""
     result = ingest(spec, now=now)
     assert result.read == result.accepted + result.unchanged + result.quarantined == (DEPOTS + 1) * (number + 1)
     knowledge = read_as_of(spec, as_of=now)
@@ -91,7 +91,7 @@ def look(spec: Spec, number: int, now: datetime) -> None:
 def main() -> None:
     """Usage: killed_ingests.py FOLDER random N | boundaries."""
     folder, kind = Path(sys.argv[1]), sys.argv[2]
-    pandera.DataFrameSchema({}).validate(pd.DataFrame())  # which imports what it needs when it is called
+    pandera.DataFrameSchema({}).validate(pd.DataFrame())  # triggers the lazy imports
     spec, begun = night(folder, 1), time.monotonic()
     assert child(lambda: look(spec, 1, NOW + timedelta(days=1))) == 0
     usual, chance, killed = time.monotonic() - begun, random.Random(7), 0

@@ -1,4 +1,4 @@
-"""Pipeline files and knowledge in a few literal rows, which the tests of the panel's parts share."""
+"""Pipeline files and knowledge from a few literal rows, shared by the tests of the panel."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def spec_of(
     more: str = "",
     horizon: int = 2,
 ) -> Spec:
-    """A pipeline with a horizon of so many days; the rest as the YAML of its sections."""
+    """Pipeline with the given horizon in days; the rest is the YAML of its sections."""
     text = f"name: t\nhorizon: {horizon}\n"
     text += f"demand: {{source: {{kind: csv, path: demand.csv}}, columns: {{{columns}}}{demand}}}\n"
     text += f"calendar: {{{calendar}}}\n" + (f"depots: {depots}\n" if depots else "") + more
@@ -43,7 +43,7 @@ def knowledge(
     as_of: datetime = AS_OF,
     refused: list[tuple[str, str]] | None = None,
 ) -> Knowledge:
-    """Readings as (depot, date, count, further columns …), depots and events as dictionaries."""
+    """Readings as (depot, date, count, other columns …), depots and events as dictionaries."""
     readings = pd.DataFrame(demand, columns=["depot_id", "date", "demand", *columns])
     readings = readings.astype({"depot_id": "category", "date": "datetime64[s]", "demand": "float64"})
     if "open" in columns:

@@ -45,7 +45,7 @@ def of_rows(folder: Path, rows: list[str], spec: Spec, now: datetime = NOW) -> I
 
 
 def block_of(file: str = "demand.csv", **columns: list[str]) -> pd.DataFrame:
-    """A block of a feed with these columns."""
+    """Block of a feed with these columns."""
     block = pd.DataFrame(columns, dtype="str")
     return pd.DataFrame({":fault": "", ":file": file, "row": range(1, len(block) + 1)}).assign(**block)
 
@@ -54,13 +54,13 @@ def arranged(spec: Spec, **columns: list[str]) -> pd.DataFrame:
     return Arrangement(spec).arrange(block_of(**columns))
 
 
-def test_a_source_of_one_depot_needs_no_column_of_depots(tmp_path: Path) -> None:
+def test_source_of_one_depot_needs_no_depot_column(tmp_path: Path) -> None:
     rows = ["date,demand", *(f"{day},{100 + day.day}" for day in DAYS)]
     _, counts = ingested(tmp_path, rows, ", depot: Garage")
     assert counts == {("Garage", day): 100 + day.day for day in DAYS}
 
 
-def test_where_keeps_and_excludes_rows_by_value_in_any_case(tmp_path: Path) -> None:
+def test_where_keeps_and_excludes_rows_ignoring_case(tmp_path: Path) -> None:
     rows = ["depot_id,date,status,kind"]
     rows += [f"A,{day},{status},{kind}" for day in DAYS for status in ("Paid", "Void") for kind in ("1", "2", "")]
     keys = ", aggregate: count, where: {status: {not: void}, kind: [1, '']}"
@@ -70,7 +70,7 @@ def test_where_keeps_and_excludes_rows_by_value_in_any_case(tmp_path: Path) -> N
     assert not [finding for finding in result.findings if finding.rule == "where_value"]
 
 
-def test_a_value_of_where_that_no_row_has_is_a_finding(tmp_path: Path) -> None:
+def test_where_value_without_rows_gives_a_finding(tmp_path: Path) -> None:
     rows = ["depot_id,date,demand,status", *(f"A,{day},{90 + day.day},paid" for day in DAYS)]
     result, counts = ingested(tmp_path, rows, ", where: {status: [paid, sent, lost]}")
     [finding] = [finding for finding in result.findings if finding.rule == "where_value"]
@@ -80,18 +80,18 @@ def test_a_value_of_where_that_no_row_has_is_a_finding(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("declared", ["1", "'1'", "1.0", "' 1.00 '"])
 @pytest.mark.parametrize("cell", ["1", "1.0", " 1 "])
-def test_numbers_of_where_are_alike_however_they_are_written(tmp_path: Path, declared: str, cell: str) -> None:
+def test_where_matches_numbers_in_any_notation(tmp_path: Path, declared: str, cell: str) -> None:
     spec = spec_of(tmp_path, f", where: {{kind: {declared}}}")
     assert arranged(spec, kind=[cell, "2", "11"])["row"].tolist() == [1]
 
 
-def test_a_row_of_another_form_is_kept_whatever_stands_in_its_cells(tmp_path: Path) -> None:
+def test_malformed_row_is_kept_whatever_its_cells_contain(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, ", where: {kind: sale}")
     block = arranged(spec, kind=["sale", "9", "9"], **{":fault": ["", "3 fields", ""]})
     assert block["row"].tolist() == [1, 2]
 
 
-def test_where_leaves_out_rows_of_a_wide_table(tmp_path: Path) -> None:
+def test_where_excludes_rows_of_a_wide_table(tmp_path: Path) -> None:
     rows = [
         "date,measure,A,B",
         *(f"{day},{name},{n},{n + 1}" for day in DAYS for name, n in (("orders", 5), ("eur", 90))),
@@ -101,14 +101,14 @@ def test_where_leaves_out_rows_of_a_wide_table(tmp_path: Path) -> None:
     assert result.left_out == 56
 
 
-def test_a_column_of_where_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_error_names_a_missing_where_column(tmp_path: Path) -> None:
     rows = ["depot_id,date,demand,Status", *(f"A,{day},5,paid" for day in DAYS)]
     with pytest.raises(SourceError, match=r"demand.csv: found columns .* wanted 'status'; did you mean 'Status'"):
         ingested(tmp_path, rows, ", where: {status: paid}")
 
 
 @pytest.mark.parametrize("month", ["%m", "%B", "%b"])
-def test_three_columns_hold_a_day(tmp_path: Path, month: str) -> None:
+def test_three_columns_can_hold_a_day(tmp_path: Path, month: str) -> None:
     rows = ["depot_id,y,m,d,demand", *(f"A,{day.year},{day.strftime(month)},{day.day},{day.day}" for day in DAYS)]
     result, counts = ingested(tmp_path, [*rows, "A,2024,2,31,5"], ", columns: {date: [y, m, d]}")
     assert counts == {("A", day): day.day for day in DAYS}
@@ -124,7 +124,7 @@ def test_a_business_day_ends_after_midnight(tmp_path: Path) -> None:
     assert counts["A", DAYS[-1]] == 4
 
 
-def test_a_depot_on_the_first_row_of_its_block_is_filled_down(tmp_path: Path) -> None:
+def test_depot_on_the_first_row_of_its_block_is_filled_down(tmp_path: Path) -> None:
     rows = ["depot_id,date,demand"]
     rows += [
         f"{depot if day == DAYS[0] else ''},{day},{n + day.day}" for n, depot in ((50, "A"), (80, "B")) for day in DAYS
@@ -133,7 +133,7 @@ def test_a_depot_on_the_first_row_of_its_block_is_filled_down(tmp_path: Path) ->
     assert counts == {(depot, day): n + day.day for n, depot in ((50, "A"), (80, "B")) for day in DAYS}
 
 
-def test_words_for_closed_close_the_day(tmp_path: Path) -> None:
+def test_closed_values_close_the_day(tmp_path: Path) -> None:
     rows = ["depot_id,date,demand"]
     rows += [f"A,{day},{'closed' if day.weekday() == 6 else 70 + day.day}" for day in DAYS]
     result, _ = ingested(tmp_path, rows, ", closed_values: [CLOSED]")
@@ -145,7 +145,7 @@ def test_words_for_closed_close_the_day(tmp_path: Path) -> None:
     assert (table.loc[~is_sunday, "demand"] > 70).all()
 
 
-def test_a_word_that_cannot_be_read_is_no_reading_of_an_open_weekday(tmp_path: Path) -> None:
+def test_unreadable_word_is_no_reading_of_an_open_weekday(tmp_path: Path) -> None:
     days = [date(2024, 1, 1) + timedelta(days=place) for place in range(95)]
     rows = ["depot_id,date,demand"]
     rows += [
@@ -171,7 +171,7 @@ def test_closed_values_close_days_of_the_panel(tmp_path: Path) -> None:
     assert [str(day) for day in panel.days[:28][~panel.open[0, :28]]] == [str(DAYS[9])]
 
 
-def test_of_the_night_before_an_export_nothing_is_known(tmp_path: Path) -> None:
+def test_quarantines_the_partial_business_day_before_an_export(tmp_path: Path) -> None:
     rows = ["depot_id,date", *(f"A,{day} {hour}" for day in DAYS for hour in ("01:15", "12:00", "20:30"))]
     result, counts = ingested(tmp_path, rows, ', aggregate: count, day_starts: "03:00"')
     assert ("A", DAYS[0] - timedelta(days=1)) not in counts
@@ -180,14 +180,14 @@ def test_of_the_night_before_an_export_nothing_is_known(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("time", ["", " 00:00"])
-def test_a_business_day_wants_times_of_day(tmp_path: Path, time: str) -> None:
+def test_business_day_requires_times_of_day(tmp_path: Path, time: str) -> None:
     rows = ["depot_id,date", *(f"A,{day}{time}" for day in DAYS for _ in range(3))]
     result = of_rows(tmp_path, rows, spec_of(tmp_path, ', aggregate: count, day_starts: "03:00"'))
     assert "no_time" in str(result.stopped)
     assert "no demand.day_starts" in str(result.stopped)
 
 
-def test_a_business_day_is_over_when_the_next_one_begins(tmp_path: Path) -> None:
+def test_business_day_is_over_when_the_next_one_begins(tmp_path: Path) -> None:
     rows = ["depot_id,date", *(f"A,{day} {hour}" for day in DAYS for hour in ("02:30", "12:00", "20:30"))]
     spec = spec_of(tmp_path, ', aggregate: count, day_starts: "03:00"')
     after_midnight = datetime(2024, 3, 29, 1, tzinfo=UTC)
@@ -195,28 +195,28 @@ def test_a_business_day_is_over_when_the_next_one_begins(tmp_path: Path) -> None
     assert "day_not_over" not in {finding.rule for finding in of_rows(tmp_path, rows, spec).findings}
 
 
-def test_blanks_of_an_order_are_filled_from_its_own_first_line(tmp_path: Path) -> None:
+def test_blanks_of_an_order_are_filled_from_its_first_line(tmp_path: Path) -> None:
     keys = ", aggregate: count, columns: {order_id: order}"
     spec = spec_of(tmp_path, keys, ", fill_down: [depot_id]")
     block = arranged(spec, order=["1", "1", "2", "2", "3"], depot_id=["A", "", "", "", "B"])
     assert block["depot_id"].tolist() == ["A", "A", "", "", "B"]
 
 
-def test_blanks_are_filled_from_the_block_before_in_the_same_file_alone(tmp_path: Path) -> None:
+def test_blanks_are_filled_from_earlier_blocks_of_the_same_file_only(tmp_path: Path) -> None:
     arrangement = Arrangement(spec_of(tmp_path, "", ", fill_down: [depot_id]"))
     arrangement.arrange(block_of(depot_id=["A", "B"]))
     assert arrangement.arrange(block_of(depot_id=["", "C"]))["depot_id"].tolist() == ["B", "C"]
     assert arrangement.arrange(block_of(depot_id=["", "C"], file="other.csv"))["depot_id"].tolist() == ["", "C"]
 
 
-def test_a_batch_in_which_most_rows_have_no_depot_is_stopped(tmp_path: Path) -> None:
+def test_batch_with_mostly_missing_depots_is_stopped(tmp_path: Path) -> None:
     rows = ["depot_id,date,demand", *(f"{'A' if day == DAYS[0] else ''},{day},70" for day in DAYS)]
     result = of_rows(tmp_path, rows, spec_of(tmp_path, ""))
     assert 'demand.source.fill_down: ["depot_id"] fills it down' in str(result.stopped)
 
 
 @pytest.mark.parametrize("form", ["%Y-%m-%d", "%d.%m.%Y"])
-def test_of_snapshots_by_day_the_last_counts(tmp_path: Path, form: str) -> None:
+def test_latest_of_several_snapshots_of_a_day_counts(tmp_path: Path, form: str) -> None:
     rows = ["depot_id,date,told,demand"]
     rows += [
         f"A,{day.strftime(form)},{(day + timedelta(days=lag)).strftime(form)},{count}"
@@ -240,17 +240,17 @@ def test_of_snapshots_by_day_the_last_counts(tmp_path: Path, form: str) -> None:
         (", columns: {date: [y, m, m]}", "found m more than once"),
     ],
 )
-def test_keys_that_contradict_are_refused(tmp_path: Path, keys: str, message: str) -> None:
+def test_rejects_contradictory_keys(tmp_path: Path, keys: str, message: str) -> None:
     with pytest.raises(SpecError, match=message):
         spec_of(tmp_path, keys)
 
 
-def test_a_wide_source_has_depots_and_days_of_its_own(tmp_path: Path) -> None:
+def test_wide_source_rejects_a_fixed_depot(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="depot needs a row for each reading"):
         spec_of(tmp_path, ", depot: A", ", wide: depots")
 
 
-def test_fill_down_is_a_key_of_demand_alone(tmp_path: Path) -> None:
+def test_fill_down_is_only_valid_for_demand(tmp_path: Path) -> None:
     depots = "\ndepots: {source: {kind: csv, path: depots.csv, fill_down: [city]}}"
     with pytest.raises(SpecError, match="fill_down applies only to columns of demand"):
         spec_of(tmp_path, "", "}}" + depots + "\nx: {y: {z: 1")

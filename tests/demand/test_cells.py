@@ -1,4 +1,4 @@
-"""Whatever stands in a cell costs its row and no other: far dates, other digits, nested values, endless text."""
+"""Any content of a cell only loses its row: far dates, other digits, nested values, endless text."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NO_COUNTS = ["٣", "３", "12²", "½", "120 %", "Ⅷ", "1" * 500]
 
 
 def run(folder: Path, source: str, zone: str = "Europe/Berlin") -> tuple[IngestResult, list[dict[str, Any]]]:
-    """What became of the rows of a source, and the rows in quarantine."""
+    """Result of ingesting a source, and its rows in quarantine."""
     file = folder / "pipeline.yaml"
     file.write_text(f"name: t\ntimezone: {zone}\ndemand: {{source: {source}, recorded: next_day}}\n", "utf-8")
     spec = load(file)
@@ -45,24 +45,24 @@ def run(folder: Path, source: str, zone: str = "Europe/Berlin") -> tuple[IngestR
 
 
 def with_csv(folder: Path, cells: str, zone: str = "Europe/Berlin") -> tuple[IngestResult, list[dict[str, Any]]]:
-    """Good rows and rows of these cells."""
+    """Valid rows plus rows of these cells."""
     rows = [f"A,{FIRST + timedelta(day)},{20 + day % 7}" for day in range(GOOD)]
     (folder / "demand.csv").write_text("\n".join(["depot_id,date,demand", *rows, cells, ""]), "utf-8")
     return run(folder, "{kind: csv, path: demand.csv}", zone)
 
 
 @pytest.mark.parametrize("zone", ZONES)
-def test_days_at_the_ends_of_the_calendar_are_read_in_every_zone(zone: str) -> None:
+def test_reads_days_at_the_ends_of_the_calendar_in_every_zone(zone: str) -> None:
     assert parsing.days(pd.Series([*FAR_DAYS, *EARLY_DAYS]), ZoneInfo(zone)).notna().all()
     assert parsing.days(pd.Series(NO_DAYS), ZoneInfo(zone)).isna().all()
 
 
-def test_digits_that_are_no_number_are_none() -> None:
+def test_digits_of_other_scripts_are_not_numbers() -> None:
     assert np.isinf(parsing.numbers(pd.Series(NO_COUNTS))).all()
 
 
 @pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Etc/GMT+12"])
-def test_cells_that_cannot_be_read_cost_their_rows_alone(tmp_path: Path, zone: str) -> None:
+def test_unreadable_cells_only_lose_their_rows(tmp_path: Path, zone: str) -> None:
     counts = [f"A,{FIRST - timedelta(days=back)},{count}" for back, count in enumerate(NO_COUNTS, start=1)]
     result, rows = with_csv(
         tmp_path, "\n".join([*(f"A,{day},5" for day in (*FAR_DAYS, *EARLY_DAYS, *NO_DAYS)), *counts]), zone
@@ -72,7 +72,7 @@ def test_cells_that_cannot_be_read_cost_their_rows_alone(tmp_path: Path, zone: s
     assert [row["rule"] for row in sorted(rows, key=lambda row: row["row"])] == rules
 
 
-def test_of_endless_text_the_beginning_is_kept(tmp_path: Path) -> None:
+def test_very_long_text_is_truncated(tmp_path: Path) -> None:
     result, [row] = with_csv(tmp_path, f"A,{FIRST - timedelta(days=1)},{'x' * (LONGEST_CELL + 7)}")
     content = json.loads(row["content"])
     assert (result.accepted, row["rule"]) == (GOOD, "count_form")
@@ -99,7 +99,7 @@ def as_delta(folder: Path, table: pa.Table) -> str:
     ],
     ids=["lists", "structs", "bytes"],
 )
-def test_a_column_of_another_kind_is_refused_row_by_row(
+def test_column_of_another_kind_is_rejected_row_by_row(
     tmp_path: Path, write: Callable[[Path, pa.Table], str], values: pa.Array
 ) -> None:
     table = pa.table({"depot_id": ["A", "B"], "date": [FIRST, FIRST], "demand": values})
@@ -110,7 +110,7 @@ def test_a_column_of_another_kind_is_refused_row_by_row(
 
 @pytest.mark.parametrize("write", [as_parquet, as_delta])
 @pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.date32()], ids=str)
-def test_a_far_day_of_a_typed_column_costs_its_row(
+def test_far_day_in_a_typed_column_only_loses_its_row(
     tmp_path: Path, write: Callable[[Path, pa.Table], str], kind: pa.DataType
 ) -> None:
     if not pa.types.is_date(kind):
@@ -123,7 +123,7 @@ def test_a_far_day_of_a_typed_column_costs_its_row(
     assert (result.accepted, row["rule"]) == (1, "day_not_over")
 
 
-def test_values_of_another_type_cost_their_rows_in_a_database(tmp_path: Path) -> None:
+def test_values_of_another_type_in_a_database_only_lose_their_rows(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "orders.db") as database:
         database.execute("create table daily (depot_id text, date text, demand)")
         database.execute("insert into daily values ('A', '2026-09-01', 7)")

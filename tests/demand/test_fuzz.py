@@ -1,4 +1,5 @@
-"""Thousands of damaged sources, by seed: each row is accepted or refused, with its line, or the whole file is."""
+"""Thousands of damaged sources, by seed: each row is accepted or rejected with its line, or the
+whole file is rejected."""
 
 from __future__ import annotations
 
@@ -59,7 +60,7 @@ def ends() -> Iterator[None]:
 
 
 def sorted_rows(spec: Spec) -> tuple[int, int, int]:
-    """Rows read, accepted and refused; each refused one has its place, a rule and a sentence."""
+    """Rows read, accepted and rejected; each rejected one has its place, a rule and a sentence."""
     feed = sources.open_feed(spec.demand.source, spec, NAMES)
     contract, counts = Contract(spec, now=NOW), np.zeros(3, int)
     for block in feed.blocks:
@@ -81,7 +82,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def lines_within(spec: Spec) -> int:
-    """The lines that cells go on for, but for empty ones; a quote ends the last of them."""
+    """Lines on which cells continue, except empty ones; a quote ends the last of them."""
     cells = sources.read(spec.demand.source, spec, NAMES)[list(NAMES)].astype("str").to_numpy().ravel()
     lines = [lines_of(cell)[1:] for cell in cells if {"\n", "\r"} & {*cell}]
     return sum(1 + sum(line != "" for line in of_cell[:-1]) for of_cell in lines)
@@ -91,7 +92,7 @@ def lines_within(spec: Spec) -> int:
     ("seed", "form"),
     [(0, FORMS[0]), *(pytest.param(seed, form, marks=exhaustive) for seed, form in enumerate(FORMS) if seed)],
 )
-def test_rows_of_damaged_csv_files_are_accepted_or_refused_each(
+def test_rows_of_damaged_csv_files_are_each_accepted_or_rejected(
     tmp_path: Path, seed: int, form: tuple[str, dict[str, Any]]
 ) -> None:
     random, lines = np.random.default_rng(seed), 0
@@ -120,7 +121,7 @@ def test_rows_of_damaged_csv_files_are_accepted_or_refused_each(
         for place, column in enumerate(NAMES)
     ],
 )
-def test_a_value_of_any_type_is_accepted_or_refused_with_its_row(
+def test_value_of_any_type_is_accepted_or_rejected_with_its_row(
     tmp_path: Path, column: str, value: Any, kind: pa.DataType
 ) -> None:
     table = pa.Table.from_pandas(pd.DataFrame(rows(), columns=list(NAMES)))
@@ -138,7 +139,7 @@ def test_a_value_of_any_type_is_accepted_or_refused_with_its_row(
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["parquet", "delta"])
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=exhaustive)])
-def test_a_damaged_file_is_refused_or_each_of_its_rows_is_accounted_for(tmp_path: Path, seed: int, kind: str) -> None:
+def test_damaged_file_is_rejected_or_all_its_rows_are_accounted_for(tmp_path: Path, seed: int, kind: str) -> None:
     random, table = np.random.default_rng(seed), pd.DataFrame(rows(), columns=list(NAMES))
     if kind == "parquet":
         table.to_parquet(tmp_path / "demand", index=False)
@@ -160,7 +161,7 @@ def test_a_damaged_file_is_refused_or_each_of_its_rows_is_accounted_for(tmp_path
 
 
 @pytest.mark.parametrize("column", range(len(NAMES)))
-def test_any_cell_of_a_workbook_costs_its_row(tmp_path: Path, column: int) -> None:
+def test_any_cell_of_a_workbook_only_loses_its_row(tmp_path: Path, column: int) -> None:
     far = [date(9999, 12, 31), date(1900, 1, 1), -1, 2**62, 9.9e307, 1e-300, True, None]
     with xlsxwriter.Workbook(str(tmp_path / "demand.xlsx"), {"strings_to_formulas": False}) as book:
         sheet, day = book.add_worksheet(), book.add_format({"num_format": "dd/mm/yyyy"})
@@ -184,7 +185,7 @@ def test_any_cell_of_a_workbook_costs_its_row(tmp_path: Path, column: int) -> No
         assert "demand.xlsx" in message or counts[0] == counts[1] + counts[2]
 
 
-def test_any_cell_of_a_column_a_depot_costs_its_reading(tmp_path: Path) -> None:
+def test_any_cell_of_a_wide_table_only_loses_its_reading(tmp_path: Path) -> None:
     lines = [[day, "7", "8"] for _, day, _, _ in rows(len(CELLS))]
     for line, cell in zip(lines, CELLS, strict=True):
         line[2] = cell
@@ -204,7 +205,7 @@ def odd_values(random: np.random.Generator) -> Iterator[Any]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["TEXT", "REAL", "INTEGER", "DATE", "DATETIME", "BLOB"])
-def test_any_value_of_a_database_costs_its_row(tmp_path: Path, kind: str) -> None:
+def test_any_value_of_a_database_only_loses_its_row(tmp_path: Path, kind: str) -> None:
     random = np.random.default_rng(0)
     source = "{kind: sql, url: 'sqlite:///demand.db', table: demand}"
     for number in range(2 * len(ZONES)):
@@ -224,7 +225,7 @@ def test_any_value_of_a_database_costs_its_row(tmp_path: Path, kind: str) -> Non
 
 
 @pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Etc/GMT+12"])
-def test_a_lake_takes_what_is_refused_of_odd_cells_and_gives_it_back(tmp_path: Path, zone: str) -> None:
+def test_lake_stores_and_returns_rejected_rows_with_odd_cells(tmp_path: Path, zone: str) -> None:
     spec = spec_of(tmp_path, zone, DEMAND)
     odd = [["A", "2024-02-01", cell, "2024-03-05T00:00Z"] for cell in CELLS]
     odd += [["B", cell, "1", "2024-03-05T00:00Z"] for cell in CELLS]

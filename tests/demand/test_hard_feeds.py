@@ -30,7 +30,8 @@ def spec_of(folder: Path, kind: str = "csv") -> Spec:
 
 
 def takes_all_or_nothing(spec: Spec, content: bytes) -> None:
-    """Ingest a file that may be anything: an error that names it, or every row accounted for; never half a batch."""
+    """Ingest a file of any content: an error that names it, or every row accounted for; never half
+    a batch."""
     source = spec.demand.source
     Path(spec.folder / source.path).write_bytes(content)  # type: ignore[union-attr]
     lake = Lake(spec.lake_url)
@@ -108,7 +109,7 @@ NAMES = {
 }
 
 
-def test_depots_may_have_odd_names_in_one_line(tmp_path: Path) -> None:
+def test_depots_may_have_unusual_single_line_names(tmp_path: Path) -> None:
     spec = spec_of(tmp_path)
     with (tmp_path / "demand.csv").open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
@@ -126,7 +127,7 @@ def test_depots_may_have_odd_names_in_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", [("random", "8"), ("boundaries",)], ids=lambda kind: kind[0])
-def test_a_lake_is_whole_after_any_kill_and_the_next_run_completes_it(tmp_path: Path, kind: tuple[str, ...]) -> None:
+def test_lake_is_consistent_after_any_kill_and_the_next_run_completes_it(tmp_path: Path, kind: tuple[str, ...]) -> None:
     command = [sys.executable, "-m", "tests.demand.killed_ingests", str(tmp_path), *kind]
     process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert process.returncode == 0, process.stderr[-3000:]

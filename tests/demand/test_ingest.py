@@ -43,7 +43,7 @@ def counts(spec: Spec, as_of: datetime) -> dict[tuple[str, str], float]:
     }
 
 
-def test_ingesting_twice_appends_nothing(tmp_path: Path) -> None:
+def test_repeated_ingestion_appends_nothing(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, more=FULL)
     write(tmp_path, "demand", "depot_id,date,demand,promo", "A,2024-03-04,1,0", "A,2024-03-05,-2,0", "A,2024-03-07,,1")
     write(tmp_path, "depots", "depot_id,opened,closed,city", "A,2024-03-01,,Ulm")
@@ -60,7 +60,7 @@ def test_ingesting_twice_appends_nothing(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_a_restated_value_is_a_new_version_and_the_past_keeps_the_old_one(tmp_path: Path) -> None:
+def test_restated_value_is_a_new_version_and_the_past_keeps_the_old_one(tmp_path: Path) -> None:
     spec = spec_of(tmp_path)
     write(tmp_path, "demand", "depot_id,date,demand", "A,2024-03-04,1", "A,2024-03-05,2")
     ingest(spec, now=NOW)
@@ -74,7 +74,7 @@ def test_a_restated_value_is_a_new_version_and_the_past_keeps_the_old_one(tmp_pa
     assert counts(spec, NOW + 2 * DAY)["A", "2024-03-04"] == 1.0
 
 
-def test_as_of_in_the_past_sees_only_what_was_recorded_by_then(tmp_path: Path) -> None:
+def test_as_of_a_past_instant_only_sees_earlier_records(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, DECLARED)
     write(
         tmp_path,
@@ -94,7 +94,7 @@ def test_as_of_in_the_past_sees_only_what_was_recorded_by_then(tmp_path: Path) -
         read_as_of(spec, as_of=datetime(2024, 3, 1, tzinfo=UTC))
 
 
-def test_a_value_changed_in_place_under_its_old_instant_counts_from_now(tmp_path: Path) -> None:
+def test_value_changed_in_place_counts_from_now(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, DECLARED)
     write(tmp_path, "demand", "depot_id,date,demand,at", "A,2024-03-01,1,2024-03-02T04:00Z")
     ingest(spec, now=NOW)
@@ -105,7 +105,7 @@ def test_a_value_changed_in_place_under_its_old_instant_counts_from_now(tmp_path
     assert counts(spec, NOW + DAY) == {("A", "2024-03-01"): 10.0}
 
 
-def test_an_archive_knows_the_covariates_of_the_horizon_but_not_its_counts(tmp_path: Path) -> None:
+def test_archive_knows_covariates_of_the_horizon_but_not_its_counts(tmp_path: Path) -> None:
     demand = "{source: {kind: csv, path: demand.csv}, recorded: next_day}"
     spec = spec_of(tmp_path, demand, "horizon: 2\ncalendar: {holidays: false, known_future: [promo]}")
     write(
@@ -118,7 +118,7 @@ def test_an_archive_knows_the_covariates_of_the_horizon_but_not_its_counts(tmp_p
     assert panel.covariates[0, :, 0].tolist() == [1, 0, 1, 0]
 
 
-def test_depots_and_events_are_snapshots_that_remember(tmp_path: Path) -> None:
+def test_snapshots_of_depots_and_events_keep_their_history(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, more=FULL)
     write(tmp_path, "demand", "depot_id,date,demand,promo", "A,2024-03-04,1,0", "C,2024-03-04,1,0")
     write(tmp_path, "depots", "depot_id,opened,closed,city", "A,,,Ulm", "B,,,Ulm")
@@ -145,7 +145,7 @@ def test_depots_and_events_are_snapshots_that_remember(tmp_path: Path) -> None:
     assert set(read_as_of(spec, as_of=NOW + 4 * DAY).depots["depot_id"]) == {"A", "B", "C"}
 
 
-def test_depots_with_a_row_a_day_are_one_depot_each_and_conflicts_are_told(tmp_path: Path) -> None:
+def test_repeated_rows_of_a_depot_are_one_depot_and_conflicts_are_reported(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, more="depots: {source: {kind: csv, path: demand.csv}, static: [city]}")
     write(
         tmp_path,
@@ -172,7 +172,7 @@ def test_depots_with_a_row_a_day_are_one_depot_each_and_conflicts_are_told(tmp_p
     assert "Bonn" in set(read_as_of(spec, as_of=NOW + DAY).depots["city"])
 
 
-def test_a_depot_that_fell_silent_is_a_finding_until_it_closes(tmp_path: Path) -> None:
+def test_silent_depot_gives_a_finding_until_it_closes(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, more=FULL.replace("known_future: [promo]", "known_future: []"))
     days = ["2024-02-10", "2024-03-04"]
     write(tmp_path, "demand", "depot_id,date,demand", "A,2024-02-10,1", *(f"B,{day},1" for day in days))
@@ -187,7 +187,7 @@ def test_a_depot_that_fell_silent_is_a_finding_until_it_closes(tmp_path: Path) -
     assert ingest(spec, now=NOW).findings == ()
 
 
-def test_a_known_future_covariate_that_is_nowhere_is_answered_with_the_nearest_column(tmp_path: Path) -> None:
+def test_missing_known_future_covariate_suggests_the_nearest_column(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, more="calendar: {known_future: [promos]}")
     write(tmp_path, "demand", "depot_id,date,demand,promo", "A,2024-03-04,1,0")
     with pytest.raises(SourceError, match="wanted 'promos'; did you mean 'promo'"):
@@ -198,12 +198,12 @@ def test_a_known_future_covariate_that_is_nowhere_is_answered_with_the_nearest_c
         ingest(with_clash, now=NOW)
 
 
-def test_an_empty_lake_says_how_to_fill_it(tmp_path: Path) -> None:
+def test_empty_lake_error_states_how_to_fill_it(tmp_path: Path) -> None:
     with pytest.raises(NoUsableData, match=r"holds no demand; `forecaster run` fills it"):
         read_as_of(spec_of(tmp_path), as_of=NOW)
 
 
-def test_an_empty_lake_says_what_became_of_its_last_batch(tmp_path: Path) -> None:
+def test_empty_lake_error_states_the_outcome_of_the_last_batch(tmp_path: Path) -> None:
     spec = spec_of(tmp_path)
     write(tmp_path, "demand", "depot_id,date,demand")
     ingest(spec, now=NOW)
@@ -220,7 +220,7 @@ def test_an_empty_lake_says_what_became_of_its_last_batch(tmp_path: Path) -> Non
         read_as_of(stops, as_of=NOW + DAY)
 
 
-def test_a_covariate_added_later_is_unknown_before_and_keeps_its_kind(tmp_path: Path) -> None:
+def test_covariate_added_later_is_unknown_before_and_keeps_its_kind(tmp_path: Path) -> None:
     write(tmp_path, "demand", "depot_id,date,demand,promo", "A,2024-03-04,1,1")
     ingest(spec_of(tmp_path), now=NOW)
     wider = spec_of(tmp_path, more="calendar: {holidays: false, known_future: [promo]}")
@@ -231,7 +231,7 @@ def test_a_covariate_added_later_is_unknown_before_and_keeps_its_kind(tmp_path: 
     assert [finding.rule for finding in ingest(wider, now=NOW + DAY).findings] == ["covariate_form"]
 
 
-OF_INGESTS = max(settings.default.max_examples // 4, 5)  # an example is several whole ingests
+OF_INGESTS = max(settings.default.max_examples // 4, 5)  # an example takes several full ingestions
 ROWS = [
     f"{depot},2024-03-0{day},{10 * day + version},2024-03-0{day + 1 + version}T04:00Z"
     for depot in "AB"
@@ -242,7 +242,7 @@ ROWS = [
 
 @settings(max_examples=OF_INGESTS, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_any_order_repetition_and_splitting_of_the_rows_gives_the_same_history(
+def test_order_repetition_and_splitting_of_rows_do_not_change_the_history(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     folder = tmp_path_factory.mktemp("lake")
@@ -253,7 +253,7 @@ def test_any_order_repetition_and_splitting_of_the_rows_gives_the_same_history(
         write(folder, "demand", "depot_id,date,demand,at", *rows[start:end])
         ingest(spec, now=NOW)
     assert Lake(spec.lake_url).read("demand").num_rows == len(ROWS)
-    for day in (2, 3, 4, 5):  # worked by hand: of a day, the version of `day - (its own day) - 1`, at most the last
+    for day in (2, 3, 4, 5):  # by hand: for a day, the version of `day - (its own day) - 1`, at most the last
         expected = {
             (depot, f"2024-03-0{part_number}"): 10.0 * part_number + min(day - part_number - 1, 2)
             for depot in "AB"
@@ -265,7 +265,7 @@ def test_any_order_repetition_and_splitting_of_the_rows_gives_the_same_history(
 
 @settings(max_examples=OF_INGESTS, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_a_feed_without_instants_may_come_in_any_order_and_pieces_and_again(
+def test_feed_without_instants_may_arrive_in_any_order_and_pieces(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     folder = tmp_path_factory.mktemp("lake")
@@ -284,7 +284,7 @@ def test_a_feed_without_instants_may_come_in_any_order_and_pieces_and_again(
     assert (latest, len(stored)) == (feed, len(feed))
 
 
-def test_favorita_becomes_a_panel(tmp_path: Path, datasets: Path) -> None:
+def test_favorita_dataset_becomes_a_panel(tmp_path: Path, datasets: Path) -> None:
     source = "{kind: parquet, path: '${FORECASTER_DATASETS}/favorita_transactions.parquet'}"
     known_future = "[holiday_national, holiday_regional, holiday_local, make_up_work_day]"
     more = f"timezone: America/Guayaquil\ncalendar: {{country: EC, known_future: {known_future}}}\n"
@@ -308,7 +308,7 @@ def test_favorita_becomes_a_panel(tmp_path: Path, datasets: Path) -> None:
     np.testing.assert_array_equal(past.covariates, whole.covariates[both])
 
 
-def test_rossmann_closes_on_sundays_and_its_words_become_indicators(tmp_path: Path, datasets: Path) -> None:
+def test_rossmann_is_closed_on_sundays_and_its_words_become_indicators(tmp_path: Path, datasets: Path) -> None:
     source = "{kind: parquet, path: '${FORECASTER_DATASETS}/rossmann.parquet'}"
     more = f"timezone: Europe/Berlin\ndepots: {{source: {source}, static: [store_type, assortment]}}\n"
     more += "calendar: {country: DE, known_future: [open, promo, state_holiday, school_holiday]}"
@@ -325,7 +325,7 @@ def test_rossmann_closes_on_sundays_and_its_words_become_indicators(tmp_path: Pa
 
 
 @pytest.mark.parametrize(("negative", "first", "last"), [("refuse", 9, 2), ("subtract", 6, -1), ("leave_out", 9, 2)])
-def test_returns_are_refused_taken_off_or_left_out(tmp_path: Path, negative: str, first: int, last: int) -> None:
+def test_returns_are_rejected_subtracted_or_left_out(tmp_path: Path, negative: str, first: int, last: int) -> None:
     spec = spec_of(tmp_path, PLAIN.removesuffix("}") + f", aggregate: sum, negative: {negative}}}")
     rows = ["A,2024-03-04,4", "A,2024-03-04,5", "A,2024-03-04,3-", "A,2024-03-05,2", "A,2024-03-05,(3)"]
     write(tmp_path, "demand", "depot_id,date,demand", *rows)
@@ -338,6 +338,6 @@ def test_returns_are_refused_taken_off_or_left_out(tmp_path: Path, negative: str
     assert "demand.negative" in finding.message
 
 
-def test_returns_are_rows_of_a_sum(tmp_path: Path) -> None:
+def test_subtracting_returns_requires_aggregate_sum(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="negative: subtract applies to the rows of a sum; wanted aggregate: sum"):
         spec_of(tmp_path, PLAIN.removesuffix("}") + ", negative: subtract}")

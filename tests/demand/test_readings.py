@@ -1,4 +1,4 @@
-"""Readings of the lake as a frame: ids whose files each have a dictionary of their own are one column."""
+"""Readings of the lake as a frame: ids from files with separate dictionaries become one column."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def ids(pieces: Sequence[Sequence[str | None]]) -> pa.Table:
 @pytest.mark.parametrize(
     ("depots", "categories"), [(None, ["b", "a", "d", "c"]), (DEPOTS, ["c", "a", "b", "d"])], ids=["none", "some known"]
 )
-def test_ids_of_pieces_with_dictionaries_of_their_own_begin_with_the_known_ones(
+def test_ids_of_pieces_with_own_dictionaries_start_with_the_known_ones(
     depots: pd.Index[str] | None, categories: list[str]
 ) -> None:
     column = readings.from_table(ids(PIECES), readings.DepotCategories(depots))["depot_id"]
@@ -33,13 +33,13 @@ def test_ids_of_pieces_with_dictionaries_of_their_own_begin_with_the_known_ones(
     assert column.cat.categories.tolist() == categories
 
 
-def test_where_all_ids_are_known_their_index_is_used_as_it_is() -> None:
+def test_reuses_the_index_if_all_ids_are_known() -> None:
     column = readings.from_table(ids([["a"], ["c", "a"], [None]]), readings.DepotCategories(DEPOTS))["depot_id"]
     assert column.cat.categories is DEPOTS
     assert column.cat.codes.tolist() == [1, 0, 1, -1]
 
 
-def test_no_ids_are_none() -> None:
+def test_no_ids_give_no_codes() -> None:
     assert readings.from_table(ids([]), readings.DepotCategories(DEPOTS))["depot_id"].cat.codes.tolist() == []
 
 
@@ -54,7 +54,7 @@ def test_no_ids_are_none() -> None:
     ],
     ids=["as before", "begins elsewhere", "a part", "a part over the end", "one"],
 )
-def test_words_that_follow_one_another_as_before_are_not_searched_for(piece: list[str], codes: list[int]) -> None:
+def test_words_in_known_order_are_not_searched(piece: list[str], codes: list[int]) -> None:
     depots = readings.DepotCategories(pd.Index(["a", "b", "d", "e"], dtype="str"))
     with patch("pyarrow.compute.index_in", side_effect=AssertionError):
         assert depots.of(ids([piece])["depot_id"]).codes.tolist() == codes
@@ -63,7 +63,7 @@ def test_words_that_follow_one_another_as_before_are_not_searched_for(piece: lis
 @pytest.mark.parametrize(
     "piece", [["b", "a"], ["a", "d"], ["e", "b"], ["d", "e", "b", "a"], ["z"], ["e", "a", "b", "d", "z"]], ids="".join
 )
-def test_words_in_another_order_have_their_codes_all_the_same(piece: list[str]) -> None:
+def test_words_in_another_order_get_their_codes(piece: list[str]) -> None:
     depots = readings.DepotCategories(pd.Index(["a", "b", "d", "e"], dtype="str"))
     column = depots.of(ids([piece])["depot_id"])
     assert column.tolist() == piece
@@ -73,7 +73,7 @@ def test_words_in_another_order_have_their_codes_all_the_same(piece: list[str]) 
     assert again.categories is column.categories
 
 
-def test_words_in_no_order_are_searched_for_and_have_their_codes() -> None:
+def test_words_in_random_order_are_searched_and_get_their_codes() -> None:
     words = [f"D{number}" for number in range(50)]
     depots = readings.DepotCategories(pd.Index(words, dtype="str"))
     with patch("pyarrow.compute.index_in", wraps=pc.index_in) as search:
@@ -81,7 +81,7 @@ def test_words_in_no_order_are_searched_for_and_have_their_codes() -> None:
     assert search.call_count == 2
 
 
-def test_a_run_may_end_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_may_end_at_any_position(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readings, "COMPARED", 4)
     words = [f"D{number}" for number in range(30)]
     for end in range(1, 29):

@@ -1,4 +1,4 @@
-"""Worked hours: what is read of a time clock, and what is said of rows that cannot be."""
+"""Worked hours: reading a time clock, and findings about unreadable rows."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_hours_of_people_become_drivers_of_a_shift(tmp_path: Path) -> None:
     assert hours.digest(DAY) != hours.digest(date(2026, 11, 3))
 
 
-def test_a_whole_day_is_one_shift(tmp_path: Path) -> None:
+def test_whole_day_is_one_shift(tmp_path: Path) -> None:
     hours, _ = read(tmp_path, "2026-11-02,B,,28", columns="{hours: hours}")
     crews = hours.crews(DAY, ("A", "B"), (), np.array([8.0]))
     assert crews is not None
@@ -64,7 +64,7 @@ def test_a_whole_day_is_one_shift(tmp_path: Path) -> None:
         ("2026-11-02,A,early,many", "column 'hours': found 'many', wanted a number from 0 to 1,000,000"),
     ],
 )
-def test_rows_that_cannot_be_read_are_named_and_left_out(tmp_path: Path, row: str, message: str) -> None:
+def test_unreadable_rows_are_reported_and_omitted(tmp_path: Path, row: str, message: str) -> None:
     hours, findings = read(tmp_path, row, "2026-11-02,B,early,8")
     assert [(finding.rule, finding.message) for finding in findings] == [
         ("worked_form", f"clock.csv:2: {message}; the row is left out")
@@ -82,9 +82,7 @@ def test_rows_that_cannot_be_read_are_named_and_left_out(tmp_path: Path, row: st
         ("", "{hours: date}", "columns name date, depot_id, date; wanted a column of its own for each"),
     ],
 )
-def test_columns_that_do_not_fit_the_shifts_are_refused(
-    tmp_path: Path, shifts: str, columns: str, message: str
-) -> None:
+def test_rejects_columns_that_do_not_fit_the_shifts(tmp_path: Path, shifts: str, columns: str, message: str) -> None:
     worked = f"worked_hours: {{source: {{kind: csv, path: clock.csv}}, columns: {columns}}}"
     with pytest.raises(SpecError, match=message):
         spec_of(tmp_path, f"staffing: {{{COSTS}, {shifts}{worked}}}")

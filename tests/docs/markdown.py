@@ -1,4 +1,4 @@
-"""What the tests of the documentation read of a page: its code blocks, its links, its anchors."""
+"""Helpers to read Markdown pages in the tests: code blocks, links, anchors."""
 
 from __future__ import annotations
 
@@ -24,28 +24,29 @@ def name(file: Path) -> str:
 
 
 def blocks(text: str, language: str) -> list[str]:
-    """The code blocks in a language, also those inside lists, without their indentation."""
+    """Return the code blocks in a language, including those inside lists, dedented."""
     return [textwrap.dedent(fence["code"]) for fence in _FENCE.finditer(text) if fence["language"] == language]
 
 
 def prose(text: str) -> str:
-    """The page without its code blocks."""
+    """Return the page without its code blocks."""
     return _FENCE.sub("", text)
 
 
 def inline(text: str) -> list[str]:
-    """What stands between backticks in the prose, on one line."""
+    """Return the inline code of the prose, each on one line."""
     return [re.sub(r"\s+", " ", code) for code in re.findall(r"`([^`]+)`", prose(text))]
 
 
 def links(text: str) -> list[str]:
-    """Where the links and pictures of a page lead, on this site alone."""
+    """Return the relative targets of a page's links and pictures."""
     targets = re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`]*`", "", prose(text)))
     return [link for link in targets if not re.match(r"[a-z]+:", link)]
 
 
 def anchors(text: str) -> set[str]:
-    """The anchors that a code host and the site give to the headings; of equal ones the second gets -1."""
+    """Return the anchors of the headings on a code host and on the site; a repeated heading gets
+    -1."""
     result: set[str] = set()
     for heading in re.findall(r"^#{1,6} (.*)$", prose(text), re.M):
         plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)

@@ -1,4 +1,5 @@
-"""The data dictionary documents what is there, and the page on data quality every rule: all of it, and nothing else."""
+"""The data dictionary documents all existing tables and files, and the page on data quality every
+rule, and nothing else."""
 
 from __future__ import annotations
 
@@ -33,13 +34,13 @@ LEDGER_TABLES = tables.metadata.tables
 
 
 def chapters(text: str, mark: str) -> dict[str, str]:
-    """Heading → what follows it, for headings that start with a mark such as "## "."""
+    """Map each heading to its content, for headings that start with a mark such as "## "."""
     parts = re.split(rf"^{mark}(.*)$", text, flags=re.MULTILINE)
     return dict(zip((heading.replace("`", "") for heading in parts[1::2]), parts[2::2], strict=True))
 
 
 def table(text: str) -> tuple[list[str], Rows]:
-    """The header and the rows of the first table of a text."""
+    """Return the header and the rows of the first table of a text."""
     lines = [line for line in text.splitlines() if line.startswith("|")]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     return cells[0], cells[2:]
@@ -49,14 +50,15 @@ CHAPTERS = chapters(DICTIONARY, "## ")
 
 
 def common(chapter: str) -> dict[str, tuple[str, str]]:
-    """The type and meaning of the columns that a chapter documents once for all its tables."""
+    """Return type and meaning of the columns that a chapter documents once for all its tables."""
     intro = CHAPTERS[chapter].split("\n### ")[0]
     rows = re.findall(r"^- `(\w+)` \(([^)]*)\): (.+)$", intro, flags=re.MULTILINE)
     return {name: (kind, meaning) for name, kind, meaning in rows}
 
 
 def columns_of(chapter: str, name: str, schema: list[list[str]]) -> Rows:
-    """The rows of a table's columns in the order of its schema, with those that are common to all."""
+    """Return the documented rows of a table's columns in schema order, including those common to
+    all tables."""
     own = {row[0]: row for row in documented(chapter, name)}
     shared = {column: [column, *entry] for column, entry in common(chapter).items()}
     assert set(own) <= {column for column, _ in schema}
@@ -68,13 +70,13 @@ def overview(chapter: str) -> tuple[list[str], Rows]:
 
 
 def documented(chapter: str, name: str) -> Rows:
-    """The rows of the table of columns, with the column's bare name first."""
+    """Return the rows of the table of columns, with the column's bare name first."""
     _, rows = table(chapters(CHAPTERS[chapter], "### ")[name])
     return [[row[0].strip("`"), *row[1:]] for row in rows]
 
 
 def of_arrow(kind: pa.DataType) -> str:
-    """The word for a type of the lake."""
+    """Return the name of a type of the lake."""
     if pa.types.is_list(kind):
         return f"list of {of_arrow(kind.value_type)}"
     words = {"date32[day]": "date", "int64": "long", "int32": "int", "timestamp[us, tz=UTC]": "timestamp"}
@@ -82,7 +84,7 @@ def of_arrow(kind: pa.DataType) -> str:
 
 
 def of_sql(column: sa.Column[object]) -> str:
-    """The word for a type of the ledger, and whether it may be unknown."""
+    """Return the name of a type of the ledger, with its nullability."""
     kinds = {tables.Instant: "instant", sa.JSON: "json", sa.Boolean: "boolean", sa.Integer: "integer", sa.Date: "date"}
     kinds |= {sa.Float: "number"}
     word = next((word for kind, word in kinds.items() if isinstance(column.type, kind)), "text")
@@ -90,7 +92,7 @@ def of_sql(column: sa.Column[object]) -> str:
 
 
 def read_by(spec: Spec) -> set[str]:
-    """The columns that a pipeline file reads of its one source."""
+    """Return the columns that a pipeline file reads from its only source."""
     declared = [*spec.demand.columns.model_dump().values(), *spec.calendar.known_future]
     declared += [*spec.depots.static, spec.depots.columns.depot_id] if spec.depots else []
     return {name for name in declared if name}
@@ -105,7 +107,7 @@ def read_by(spec: Spec) -> set[str]:
         (LEDGER, OWNED, list(LEDGER_TABLES)),
     ],
 )
-def test_everything_there_is_has_owner_grain_zone_lateness_and_retention(
+def test_every_table_and_file_has_owner_grain_zone_lateness_and_retention(
     chapter: str, header: list[str], names: list[str]
 ) -> None:
     first_row, rows = overview(chapter)
@@ -115,7 +117,7 @@ def test_everything_there_is_has_owner_grain_zone_lateness_and_retention(
     assert sorted(chapters(CHAPTERS[chapter], "### ")) == sorted(names)
 
 
-def test_every_chapter_is_held_by_these_tests() -> None:
+def test_every_chapter_is_tested() -> None:
     assert list(CHAPTERS) == [SAMPLE, REAL, LAKE, LEDGER]
 
 
@@ -156,12 +158,12 @@ def test_a_real_dataset_is_documented_with_the_columns_that_its_pipeline_file_re
 
 
 @pytest.mark.parametrize("file", PIPELINES, ids=lambda file: file.name)
-def test_what_is_documented_of_a_real_dataset_is_in_its_file(file: Path, datasets: Path) -> None:
+def test_documented_columns_of_a_real_dataset_exist(file: Path, datasets: Path) -> None:
     names = pq.read_schema(datasets / f"{file.stem}.parquet").names
     assert {row[0] for row in documented(REAL, file.name)} <= set(names)
 
 
-def test_every_rule_is_documented_with_what_happens_and_what_is_wanted() -> None:
+def test_every_rule_is_documented_with_severity_and_requirement() -> None:
     documented_rules = {}
     for line in QUALITY.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]

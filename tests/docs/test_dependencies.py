@@ -1,4 +1,4 @@
-"""No package without a reason and a licence, and a bill of materials that holds all of them."""
+"""Every package has a reason and a license, and the bill of materials contains all of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ page = [
 """
 
 
-def test_every_package_that_is_asked_for_has_a_reason() -> None:
+def test_every_direct_dependency_has_a_reason() -> None:
     asked = list(dependencies.dependencies(PYPROJECT.read_text("utf-8")))
     assert len(asked) > 50
     assert [package.name for package in asked if not package.reason] == []
@@ -42,13 +42,13 @@ def test_a_package_without_a_comment_has_no_reason() -> None:
     ]
 
 
-def test_a_package_that_is_locked_with_and_without_extras_is_one() -> None:
+def test_a_package_locked_with_and_without_extras_counts_once() -> None:
     with_extras = "sqlalchemy[asyncio]==2.0.50 \\\n    --hash=sha256:ab \\\n    --hash=sha256:cd\n"
     lock = f"# no\n{with_extras}sqlalchemy==2.0.50 --hash=sha256:ab\n"
     assert list(dependencies.locked_packages(lock)) == [LockedPackage("sqlalchemy", "2.0.50", ("ab", "cd"))]
 
 
-def test_every_installed_package_of_the_lock_says_its_licence() -> None:
+def test_every_installed_package_of_the_lock_has_a_license() -> None:
     installed = {
         distribution.name.lower().replace("_", "-").replace(".", "-") for distribution in metadata.distributions()
     }
@@ -71,11 +71,11 @@ def test_every_installed_package_of_the_lock_says_its_licence() -> None:
         ("", False),
     ],
 )
-def test_terms_are_permissive_where_one_may_choose_those_that_are(expression: str, is_permissive: bool) -> None:
+def test_a_choice_of_licenses_is_permissive_if_one_of_them_is(expression: str, is_permissive: bool) -> None:
     assert dependencies.is_permissive(expression) is is_permissive
 
 
-def test_what_serves_asks_for_no_more_than_a_notice_but_for_psycopg() -> None:
+def test_runtime_dependencies_are_permissive_except_psycopg() -> None:
     asked = dependencies.dependencies(PYPROJECT.read_text("utf-8"))
     demanding = {
         package.name
@@ -85,7 +85,7 @@ def test_what_serves_asks_for_no_more_than_a_notice_but_for_psycopg() -> None:
     assert demanding == {"psycopg"}
 
 
-def test_the_bill_of_materials_is_valid_and_holds_every_locked_package_with_its_hashes() -> None:
+def test_the_bill_of_materials_is_valid_and_contains_every_locked_package_with_hashes() -> None:
     text = JsonV1Dot6(dependencies.bill_of_materials()).output_as_string()
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
     bill = json.loads(text)

@@ -1,4 +1,4 @@
-"""What the pages tell people to type is understood: commands with their options, pipeline files, Python, addresses."""
+"""Examples on the pages are valid: commands with their options, pipeline files, Python, addresses."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ CODE = "".join(
 
 
 def commands(page: Path) -> Iterator[list[str]]:
-    """The words of each command of a page's shell blocks, up to where its output goes."""
+    """Yield the words of each command in a page's shell blocks, up to a redirection."""
     for code in blocks(page.read_text("utf-8"), "sh"):
         for line in filter(None, code.splitlines()):
             words = shlex.split(line, comments=True)
@@ -57,7 +57,7 @@ def commands(page: Path) -> Iterator[list[str]]:
 
 
 def understood(words: list[str]) -> None:
-    """Raises where the command line does not know the command or one of its options."""
+    """Raise if the command line does not know the command or one of its options."""
     command: Any = typer.main.get_command(cli.app)
     path = []
     while hasattr(command, "commands"):
@@ -67,7 +67,7 @@ def understood(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("page", EVERYWHERE, ids=name)
-def test_each_command_of_a_shell_block_is_understood(page: Path) -> None:
+def test_each_command_of_a_shell_block_is_valid(page: Path) -> None:
     for words in commands(page):
         match words[0].removeprefix(".venv/bin/"):
             case "forecaster":
@@ -82,7 +82,7 @@ def test_each_command_of_a_shell_block_is_understood(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", EVERYWHERE, ids=name)
-def test_each_command_that_is_named_in_a_sentence_is_there_with_its_options(page: Path) -> None:
+def test_each_command_named_in_the_prose_exists_with_its_options(page: Path) -> None:
     group: Any = typer.main.get_command(cli.app)
     for code in inline(page.read_text("utf-8")):
         if match := re.match(r"(?:\.venv/bin/)?forecaster ([a-z][a-z-]*)", code):
@@ -108,7 +108,7 @@ def test_each_yaml_block_is_a_pipeline_file_or_a_part_of_one(
 
 
 def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`over` in the place of what `under` says of the same keys; a source counts as one."""
+    """Merge `over` into `under` by top-level keys and within `demand`; a source is replaced whole."""
     result = {**under, **over}
     if isinstance(over.get("demand"), Mapping):
         result["demand"] = {**under["demand"], **over["demand"]}
@@ -121,8 +121,8 @@ def test_each_python_block_can_be_compiled(page: Path) -> None:
         compile(code, str(page), "exec")
 
 
-def test_blocks_are_made_as_the_page_says(tmp_path: Path) -> None:
-    """In a process of its own: Prefect keeps for good what it reads of the environment when it is imported."""
+def test_notification_blocks_can_be_created_as_documented(tmp_path: Path) -> None:
+    """Runs in its own process: Prefect keeps the environment that it reads on import."""
     code = "\n".join(blocks((DOCS / "operations.md").read_text("utf-8"), "python"))
     around = (
         "import sys; from pathlib import Path; from flows import environment\n"
@@ -158,19 +158,19 @@ def test_each_extra_is_declared(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", EVERYWHERE, ids=name)
-def test_each_variable_of_ours_is_one_that_the_code_reads(page: Path) -> None:
+def test_each_documented_variable_is_read_by_the_code(page: Path) -> None:
     assert [
         variable for variable in re.findall(r"FORECASTER_[A-Z_]+", page.read_text("utf-8")) if variable not in CODE
     ] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_each_file_of_code_that_is_named_is_there(page: Path) -> None:
+def test_each_named_code_file_exists(page: Path) -> None:
     paths = [code for code in inline(page.read_text("utf-8")) if re.fullmatch(OURS, code)]
     assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
-def test_the_tree_draws_every_room() -> None:
+def test_the_tree_shows_every_package() -> None:
     tree = next(code for code in blocks((DOCS / "architecture.md").read_text("utf-8"), "text") if "flows/" in code)
     folders = set(re.findall(r"^\s*([\w/]+)/", tree, re.M))
     rooms = {

@@ -1,4 +1,4 @@
-"""The generated blocks of the pages say what the code says now: every key, every command, every wall, every target."""
+"""The generated blocks of the pages are current: every key, command, import contract and target."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ SECTIONS = {"": SCHEMA, **SCHEMA["$defs"]}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_its_generated_blocks_are_current(page: Path) -> None:
+def test_generated_blocks_are_current(page: Path) -> None:
     text = page.read_text("utf-8")
     assert generate.filled(text) == text, "run `make docs`"
 
 
-def test_every_block_that_can_be_made_stands_on_a_page() -> None:
+def test_every_generated_block_is_on_a_page() -> None:
     names = [block["name"] for page in PAGES for block in generate.BLOCK.finditer(page.read_text("utf-8"))]
     assert sorted(names) == sorted(generate.BLOCKS)
     at_build = [name for page in PAGES for name in re.findall(r"<!-- at build: (\w+) -->", page.read_text("utf-8"))]
@@ -84,7 +84,7 @@ def test_every_contract_is_drawn() -> None:
     ]
 
 
-def test_floors_are_drawn_as_a_stack_with_the_lowest_at_the_bottom() -> None:
+def test_layers_are_drawn_as_a_stack_with_the_lowest_at_the_bottom() -> None:
     floors = {"name": "Floors", "type": "layers", "containers": ["a"], "layers": ["top", "left | right", "low"]}
     stack = generate._layers(floors).partition("```text\n")[2]
     assert stack == (
@@ -100,7 +100,7 @@ def test_floors_are_drawn_as_a_stack_with_the_lowest_at_the_bottom() -> None:
 
 
 def block(page: str, name: str) -> str:
-    """A generated block of a page as it is committed."""
+    """Return a generated block of a page as committed."""
     text = (DOCS / f"{page}.md").read_text("utf-8")
     return text.partition(f"<!-- generated: {name} -->")[2].partition(f"<!-- end of {name} -->")[0]
 
@@ -110,7 +110,7 @@ def constant(section: Any) -> bool:
 
 
 def sections(section: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Every section below one, by its path in the file; sources apart."""
+    """Yield every section below one, by its path in the file; excludes sources."""
     for key, value in section["properties"].items():
         elements = value.get("items") or value.get("additionalProperties") or {}
         for option in (value, *value.get("anyOf", ()), elements, *elements.get("anyOf", ())):

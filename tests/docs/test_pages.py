@@ -1,4 +1,4 @@
-"""The README stays on one page, each page of the documentation is for one reader, and no link leads nowhere."""
+"""The README stays on one page, each documentation page names its readers, and no link is dead."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def test_the_readme_stays_on_one_page() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_a_page_says_for_whom_it_is_below_its_one_title(page: Path) -> None:
+def test_a_page_names_its_readers_below_its_title(page: Path) -> None:
     lines = [line for line in page.read_text("utf-8").splitlines() if line]
     assert lines[0].startswith("# ")
     assert lines[1].startswith("*For ")
 
 
 @pytest.mark.parametrize("page", EVERYWHERE, ids=name)
-def test_every_link_leads_to_a_file_and_a_heading_that_are_there(page: Path) -> None:
+def test_every_link_points_to_an_existing_file_and_heading(page: Path) -> None:
     wrong = []
     for link in links(page.read_text("utf-8")):
         path, _, heading = link.partition("#")
@@ -45,14 +45,14 @@ def test_every_page_is_in_the_navigation_and_in_the_readme(page: Path) -> None:
         assert f"](docs/{page.name})" in (ROOT / "README.md").read_text("utf-8")
 
 
-def test_no_anchor_of_a_page_stands_for_two_headings() -> None:
-    """A second heading of the same words would get another anchor here than on the site."""
+def test_no_anchor_is_shared_by_two_headings() -> None:
+    """A second heading with the same words gets different anchors here and on the site."""
     every = [(page.stem, anchor) for page in PAGES for anchor in anchors(page.read_text("utf-8"))]
     assert [anchor for anchor in every if anchor[1].endswith("-1")] == []
 
 
 def configuration() -> Any:
-    """The module that configures the site."""
+    """Return the module that configures the site."""
     specification = importlib.util.spec_from_file_location("conf", DOCS / "conf.py")
     assert specification
     assert specification.loader

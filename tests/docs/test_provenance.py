@@ -1,4 +1,4 @@
-"""A wheel that is built here has a bill of its own, and a statement of what it was made from that our key signed."""
+"""A wheel built here has its own bill of materials, and a signed statement of its inputs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_statement_names_wheel_and_bill_by_digest_and_the_lock(wheel: Path) 
     assert re.fullmatch("[0-9a-f]{40}|", source["digest"]["gitCommit"])
 
 
-def test_the_bill_is_of_this_wheel_and_of_what_it_may_install(wheel: Path) -> None:
+def test_the_bill_describes_this_wheel_and_its_dependencies(wheel: Path) -> None:
     text = wheel.with_name(f"{wheel.name}.cdx.json").read_text("utf-8")
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
     bill = json.loads(text)
@@ -60,7 +60,7 @@ def test_the_signature_is_over_the_encoding_of_dsse(wheel: Path) -> None:
     signer().public.verify(base64.b64decode(signature["sig"]), encoded)
 
 
-def test_another_wheel_another_key_or_another_statement_is_refused(wheel: Path, tmp_path: Path) -> None:
+def test_rejects_another_wheel_key_or_statement(wheel: Path, tmp_path: Path) -> None:
     with pytest.raises(BundleError, match=r"signed by the key .*, trusted are"):
         provenance.verify(wheel, [signer(1).public])
     for file in wheel.parent.glob(f"{wheel.name}*"):
@@ -77,7 +77,7 @@ def test_another_wheel_another_key_or_another_statement_is_refused(wheel: Path, 
         provenance.verify(copy, [signer().public])
 
 
-def test_an_image_is_stated_by_its_digest(tmp_path: Path) -> None:
+def test_an_images_statement_names_its_digest(tmp_path: Path) -> None:
     file = provenance.write(f"localhost/forecaster:serve@sha256:{'a' * 64}", signer(), into=tmp_path)
     made = json.loads(base64.b64decode(json.loads(file.read_text("utf-8"))["payload"]))
     assert file.name == "forecaster-serve.intoto.json"

@@ -1,4 +1,4 @@
-"""The table of OWASP ASVS 5.0 has every requirement of levels 1 and 2 once, and its counts are true."""
+"""The table of OWASP ASVS 5.0 lists every requirement of levels 1 and 2 once, with correct counts."""
 
 import re
 from collections import Counter
@@ -9,7 +9,7 @@ CHAPTERS = (27, 11, 19, 10, 9, 35, 18, 7, 7, 29, 14, 9, 13, 9, 13, 16, 7)  # req
 WORDS = "holds|left to the proxy|left to the identity provider|not applicable|not done"
 
 
-def test_every_requirement_is_accounted_for_once_and_counted() -> None:
+def test_every_requirement_is_listed_once_and_counted() -> None:
     section = (DOCS / "SECURITY.md").read_text("utf-8").partition("\n## OWASP ASVS")[2].partition("\n## ")[0]
     verdicts: dict[tuple[int, int, int], str] = {}
     for numbers, verdict, why in re.findall(rf"^\| (\d[\d.–, ]+) \| [^|]+ \| ({WORDS}) \| (.+) \|$", section, re.M):

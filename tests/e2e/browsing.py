@@ -1,4 +1,5 @@
-"""A real browser that looks at a page served by another process: how to start both, and what to ask of a page."""
+"""A real browser looking at a page served by another process: helpers to start both and to inspect
+pages."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listener])
 
 @contextmanager
 def running(code: str, *arguments: str) -> Iterator[str]:
-    """The address that a server in another process prints first."""
+    """Yield the address that a server in another process prints first."""
     command = [sys.executable, "-c", code, *arguments]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
         try:
@@ -52,15 +53,15 @@ def running(code: str, *arguments: str) -> Iterator[str]:
 
 
 def too_wide(page: Page) -> bool:
-    """Does anything reach over the right edge?"""
+    """Return true if anything extends beyond the right edge."""
     return bool(page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"))
 
 
 def faults(page: Page, *rules: str) -> list[str]:
-    """What axe finds wrong, by these rules or by all."""
-    if not page.evaluate("'axe' in window"):  # which stays until the page is left
+    """Violations found by axe, by these rules or by all."""
+    if not page.evaluate("'axe' in window"):  # it stays loaded until the page is left
         page.evaluate(AXE.read_text("utf-8") + "; 0")
-    options: dict[str, object] = {"resultTypes": ["violations"]}  # of all else it describes no more than one node
+    options: dict[str, object] = {"resultTypes": ["violations"]}  # other results describe one node at most
     if rules:
         options["runOnly"] = {"type": "rule", "values": list(rules)}
     violations: list[str] = page.evaluate(

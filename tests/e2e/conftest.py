@@ -14,7 +14,8 @@ from tests.e2e.browsing import AT_NOON, CHROMIUM, FLAGS, running
 
 @pytest.fixture(scope="session")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where six depots and one with an odd id are shown, at noon of the day they were published."""
+    """Address of a page with six depots and one with an odd id, at noon of the day of their
+    publication."""
     url = f"sqlite:///{tmp_path_factory.mktemp('page') / 'ledger.db'}"
     first = publication()
     fill(url, earlier(), with_plans(replace(first, depots=(*first.depots, depot(7, ODD_ID)))))

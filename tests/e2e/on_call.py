@@ -1,4 +1,4 @@
-"""A Prometheus, an Alertmanager, and whoever is on call, all real, around a page at an instant of its own."""
+"""A real Prometheus, Alertmanager and webhook of on-call staff, around a page at a fixed instant."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PROGRAMS = ("prometheus", "prometheus-alertmanager", "faketime")
 
 @dataclass
 class OnCall:
-    """What was heard, by receiver, and where Prometheus and Alertmanager answer."""
+    """Messages received, by receiver, and the addresses of Prometheus and Alertmanager."""
 
     heard: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     prometheus: str = ""
@@ -38,13 +38,13 @@ class OnCall:
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def alerts(self, receiver: str) -> set[tuple[str, str]]:
-        """(Alert, status) of all messages that a receiver got."""
+        """(Alert, status) of all messages to a receiver."""
         messages = list(self.heard.get(receiver, ()))
         return {(a["labels"]["alertname"], a["status"]) for message in messages for a in message["alerts"]}
 
 
 def ask(url: str, content: object = None) -> Any:
-    """JSON of an address; with content it is posted."""
+    """JSON from an address; posts `content` if given."""
     data = None if content is None else json.dumps(content).encode()
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=10) as answer:
@@ -53,7 +53,7 @@ def ask(url: str, content: object = None) -> Any:
 
 
 def eventually(true: Callable[[], Any], what: str, seconds: float = 150.0) -> Any:
-    """Wait until something is true; the test fails where it never is."""
+    """Wait until a condition is true; fail the test if it never is."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         with suppress(OSError):
@@ -65,7 +65,8 @@ def eventually(true: Callable[[], Any], what: str, seconds: float = 150.0) -> An
 
 @contextmanager
 def on_call(file: Path, instant: str, folder: Path) -> Iterator[OnCall]:
-    """The page of a pipeline at an instant, scraped each second, by the rules of the house without their patience."""
+    """Serve the page of a pipeline at an instant, scraped each second, by our rules without their
+    waiting times."""
     if absent := [program for program in PROGRAMS if shutil.which(program) is None]:
         pytest.skip(f"{', '.join(absent)} not installed: apt-get install prometheus prometheus-alertmanager faketime")
     page, metrics = free_port(), free_port()
@@ -76,7 +77,7 @@ def on_call(file: Path, instant: str, folder: Path) -> Iterator[OnCall]:
             with watched(folder, [metrics], _impatient) as person:
                 yield person
         finally:
-            os.killpg(process.pid, signal.SIGTERM)  # faketime does not tell the page that it is to end
+            os.killpg(process.pid, signal.SIGTERM)  # faketime does not forward the signal to the page
 
 
 def _impatient(text: str) -> str:
@@ -91,8 +92,8 @@ def _impatient(text: str) -> str:
 
 @contextmanager
 def watched(folder: Path, targets: Sequence[int], shortened: Callable[[str], str]) -> Iterator[OnCall]:
-    """Prometheus and Alertmanager with the files of the house, whose durations `shortened` makes others; Prometheus
-    scrapes ports of this machine, and Alertmanager tells whoever is on call."""
+    """Run Prometheus and Alertmanager with our files, with durations changed by `shortened`;
+    Prometheus scrapes ports of this machine, and Alertmanager notifies on-call staff."""
     person, ports = OnCall(), [free_port() for _ in range(2)]
     person.prometheus, person.alertmanager = (f"http://127.0.0.1:{port}" for port in ports)
     with ExitStack() as stack:
@@ -122,7 +123,7 @@ def watched(folder: Path, targets: Sequence[int], shortened: Callable[[str], str
                 f"--config.file={folder / 'prometheus.yml'}",
                 f"--storage.tsdb.path={folder / 'tsdb'}",
                 f"--web.listen-address=127.0.0.1:{ports[0]}",
-                "--rules.alert.resend-delay=1s",  # so that what ends is told soon
+                "--rules.alert.resend-delay=1s",  # so that resolved alerts are sent soon
             ),
         ):
             person.processes[command[0]] = stack.enter_context(running(command, folder))
@@ -131,7 +132,7 @@ def watched(folder: Path, targets: Sequence[int], shortened: Callable[[str], str
 
 @contextmanager
 def running(command: Sequence[str], folder: Path, name: str = "") -> Iterator[subprocess.Popen[bytes]]:
-    """A process that is told to end, and is gone, when this is left; what it says is in `folder`."""
+    """Run a process, and terminate it on exit; its output is in `folder`."""
     with (folder / f"{name or command[0]}.log").open("ab") as log:
         environment = {**os.environ, "FAKETIME_DONT_FAKE_MONOTONIC": "1", "TZ": "UTC"}
         process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, env=environment, start_new_session=True)
@@ -147,7 +148,7 @@ def running(command: Sequence[str], folder: Path, name: str = "") -> Iterator[su
 
 @contextmanager
 def _receiver(person: OnCall) -> Iterator[int]:
-    """Whoever is on call: a web server that keeps what it is told, by the path."""
+    """Web server of on-call staff that records messages by path."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -171,7 +172,8 @@ def _receiver(person: OnCall) -> Iterator[int]:
 
 
 def missing_night_is_told(file: Path, instant: str, folder: Path) -> None:
-    """Two nights after the last one somebody is called, once; what was to be expected of a deployment calls nobody."""
+    """Check that on-call staff are called once two nights after the last one, and not for alerts
+    expected during a deployment."""
     with on_call(file, instant, folder) as person:
         called = ("ForecasterNightMissing", "firing")
         eventually(lambda: called in person.alerts("page"), "called of the missing night")
@@ -182,12 +184,12 @@ def missing_night_is_told(file: Path, instant: str, folder: Path) -> None:
         assert {row["metric"]["process"] for row in up} >= {"night", "predict"}
         inhibited = _inhibited(person.alertmanager)
         assert inhibited == {("ForecasterCompilesAnew", "a"), ("ForecasterForecastStale", "a")}
-        compiles = ("ForecasterCompilesAnew", "firing")  # of b, which nobody deploys
+        compiles = ("ForecasterCompilesAnew", "firing")  # of b, which is not being deployed
         eventually(lambda: compiles in person.alerts("ticket"), "told of b")
 
 
 def _inhibited(alertmanager: str) -> set[tuple[str, str]]:
-    """Of pipelines a, which is being deployed and misses a night, and b: which alerts of theirs are held back."""
+    """Inhibited alerts of pipelines a, which is being deployed and misses a night, and b."""
 
     def alert(name: str, pipeline: str, **labels: str) -> dict[str, object]:
         return {"labels": {"alertname": name, "pipeline": pipeline, **labels}}

@@ -1,4 +1,5 @@
-"""Grafana's queries, asked of a real Prometheus that scrapes page and inference of a real night: no panel is empty."""
+"""Grafana's queries against a real Prometheus that scrapes page and inference after a real run: no
+panel is empty."""
 
 from __future__ import annotations
 
@@ -28,9 +29,9 @@ SCRAPES = """
 global: {scrape_interval: 1s}
 scrape_configs: [{job_name: forecaster, static_configs: [{targets: [TARGETS]}]}]
 """
-RATE = "15s"  # over which rates are taken: a dozen scrapes
+RATE = "15s"  # period for rates: a dozen scrapes
 PAGES = ("", "depot/NYC-01", "depot/NYC-01", "health", "wall", "wp-admin")
-RIGHTLY_EMPTY = {  # metric → why a small night on a processor has none
+RIGHTLY_EMPTY = {  # metric → why a small run on a CPU lacks it
     "forecaster_device_memory_peak_bytes": "a processor has no memory of its own",
     "forecaster_device_memory_limit_bytes": "a processor has no memory of its own",
     "forecaster_device_utilisation_ratio": "it is asked of the driver of an accelerator",
@@ -39,11 +40,11 @@ RIGHTLY_EMPTY = {  # metric → why a small night on a processor has none
     "forecaster_cities_drifted": "drift is told of depots of which 42 forecasts came true",
     "forecaster_network_drifted": "drift is told of depots of which 42 forecasts came true",
 }
-PATIENCE = 180.0  # seconds: a page writes down once a minute what its promises are judged by
+PATIENCE = 180.0  # seconds: a page writes the counts behind its promises once a minute
 
 
 def all_but_devices_are_filled(file: Path, instant: str, folder: Path) -> None:
-    """Every query of every panel has a number, but for those of `RIGHTLY_EMPTY`, which have none."""
+    """Check that every query of every panel has a number, except those in `RIGHTLY_EMPTY`."""
     if absent := [program for program in ("prometheus", "faketime") if shutil.which(program) is None]:
         pytest.skip(f"{', '.join(absent)} not installed: apt-get install prometheus faketime")
     pipeline = re.findall(r"(?m)^name: (\S+)", file.read_text("utf-8"))[0]
@@ -58,13 +59,13 @@ def all_but_devices_are_filled(file: Path, instant: str, folder: Path) -> None:
         while empty != rightly_empty and time.monotonic() < deadline:
             _read(page)
             _infer(inference)
-            time.sleep(2)  # of the minute until the page has written down its counts
+            time.sleep(2)  # up to a minute passes until the page has written its counts
             empty = {query for query in empty if not _has_number(prometheus, query)}
         assert empty == rightly_empty, sorted(empty ^ rightly_empty)
 
 
 def _queries(pipeline: str) -> Iterator[str]:
-    """Every query, with what Grafana puts in the places of its variables."""
+    """All queries, with values for Grafana's variables."""
     for board in sorted(BOARDS.glob("*.json")):
         for panel in json.loads(board.read_text("utf-8"))["panels"]:
             for target in panel.get("targets", ()):
@@ -80,7 +81,7 @@ def _has_number(prometheus: str, query: str) -> bool:
 
 
 def _read(page: str) -> None:
-    """What readers ask for, and one who is turned away: a write from no page of ours."""
+    """Send requests of readers, and a rejected cross-origin write."""
     for path in PAGES:
         with suppress(urllib.error.HTTPError):
             urllib.request.urlopen(f"{page}/{path}", timeout=30).read()
@@ -89,14 +90,14 @@ def _read(page: str) -> None:
 
 
 def _infer(address: str) -> None:
-    """What other programs ask: forecasts as they are published, and as they would be, for which the model is asked."""
+    """Send requests of other programs: published forecasts, and a what-if, which runs the model."""
     days = ask(f"{address}/v1/forecast", {"depots": ["NYC-01"]})["dates"]
     ask(f"{address}/v1/forecast", {"depots": ["NYC-01"], "what_if": {"date": days[0], "kind": "closed"}})
 
 
 @contextmanager
 def _server(command: str, alive: str, file: Path, instant: str, folder: Path) -> Iterator[tuple[str, str]]:
-    """The page or inference at an instant, and the address of its metrics."""
+    """Serve the page or inference at an instant; yield its address and that of its metrics."""
     ports = [free_port(), free_port()]
     words = (sys.executable, "-m", "forecaster", command, str(file), "--port", str(ports[0]))
     with running(("faketime", instant, *words, "--metrics", f"127.0.0.1:{ports[1]}"), folder, command) as process:
@@ -105,7 +106,7 @@ def _server(command: str, alive: str, file: Path, instant: str, folder: Path) ->
             eventually(lambda: ask(f"{address}/{alive}"), command)
             yield address, f"127.0.0.1:{ports[1]}"
         finally:
-            os.killpg(process.pid, signal.SIGTERM)  # faketime does not tell the server that it is to end
+            os.killpg(process.pid, signal.SIGTERM)  # faketime does not forward the signal to the server
             eventually(lambda: _is_closed(ports[0]), f"the end of {command}")
 
 

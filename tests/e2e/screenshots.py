@@ -22,7 +22,7 @@ SHOTS = (  # name, address, width and height
 
 
 def take(pipeline: Path, folder: Path) -> None:
-    """Write the screenshots into a folder. Raises SpecError where nothing is published."""
+    """Write the screenshots into a folder. Raises SpecError if nothing is published."""
     spec = load(pipeline)
     with Ledger.open_reader(spec.ledger_url) as ledger:
         head = ledger.current(spec.name)

@@ -1,4 +1,5 @@
-"""The page in a real browser, on a desk and on a phone: readable, quiet and on its own."""
+"""The page in a real browser, on desktop and phone: accessible, without console messages or
+external requests."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from tests.dashboards.seed import NOON, ODD_ID, earlier, fill, publication
 from tests.dashboards.signing_in import signing_in
 from tests.e2e.browsing import AT_NOON, CHROMIUM, PAGES, faults, running, too_wide
 
-# A phone gets the same elements: what may differ is how they are laid out.
+# A phone gets the same elements; only the layout may differ.
 OF_LAYOUT = ["color-contrast", "scrollable-region-focusable", "target-size", "meta-viewport", "link-in-text-block"]
 SCREENS = {"desktop": (1280, 800), "phone": (390, 844)}
 SERVED = """
@@ -40,7 +41,7 @@ def screen(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def page(screen: str, browser: Browser, address: str) -> Iterator[Page]:
-    """A page on one screen that must ask no other host and write nothing into its console."""
+    """Page on one screen that must not request other hosts or write to the console."""
     width, height = SCREENS[screen]
     context = browser.new_context(viewport={"width": width, "height": height}, has_touch=screen == "phone")
     opened = context.new_page()
@@ -56,7 +57,7 @@ def page(screen: str, browser: Browser, address: str) -> Iterator[Page]:
 
 
 def overlapping(page: Page) -> list[str]:
-    """Texts of the visible picture that lie on one another."""
+    """Overlapping texts of the visible chart."""
     texts: list[str] = page.evaluate(
         """() => {
           const shown = [...document.querySelectorAll('svg.chart text')]
@@ -70,11 +71,11 @@ def overlapping(page: Page) -> list[str]:
 
 
 def names(page: Page) -> list[str]:
-    """The depots whose rows are shown."""
+    """Depots whose rows are shown."""
     return page.locator(".cells tbody:not(.totals) th a").all_inner_texts()
 
 
-def test_a_depots_numbers_are_found_from_the_network_page(page: Page, screen: str, address: str) -> None:
+def test_depot_numbers_are_reachable_from_the_network_page(page: Page, screen: str, address: str) -> None:
     page.goto(address)
     assert page.get_by_role("heading", level=1).inner_text().startswith("Orders expected tomorrow, Wed 18 Jun")
     assert not too_wide(page)
@@ -84,14 +85,14 @@ def test_a_depots_numbers_are_found_from_the_network_page(page: Page, screen: st
     assert page.get_by_role("heading", level=1).inner_text() == "NYC-01"
     tomorrow = page.get_by_role("row").filter(has_text="tomorrow")
     numbers = tomorrow.get_by_role("cell").all_inner_texts()  # orders, range, drivers
-    assert [cells[2], cells[3]] == [numbers[0], numbers[2]]  # today's orders and drivers are before them
+    assert [cells[2], cells[3]] == [numbers[0], numbers[2]]  # preceded by today's orders and drivers
     pictures = page.get_by_role("img", name=re.compile("Orders a day"))
     assert pictures.count() == 1  # the one drawn for this screen
     assert not too_wide(page)
     assert overlapping(page) == []
 
 
-def test_texts_of_the_picture_are_large_enough_to_read(page: Page, address: str) -> None:
+def test_chart_texts_are_large_enough_to_read(page: Page, address: str) -> None:
     page.goto(address + "depot/NYC-01")
     heights = page.evaluate(
         "[...document.querySelectorAll('svg.chart text')].map(t => t.getBoundingClientRect().height).filter(h => h)"
@@ -107,7 +108,7 @@ def test_a_depot_with_an_odd_id_is_one_click_away(page: Page, address: str) -> N
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_every_page_is_readable_by_all(page: Page, screen: str, address: str, path: str) -> None:
+def test_every_page_is_accessible(page: Page, screen: str, address: str, path: str) -> None:
     page.goto(address + path)
     assert not too_wide(page)
     assert faults(page, *(OF_LAYOUT if screen == "phone" else ())) == []
@@ -115,7 +116,7 @@ def test_every_page_is_readable_by_all(page: Page, screen: str, address: str, pa
     assert faults(page, "color-contrast") == []
 
 
-def test_rows_are_chosen_by_city_and_searched_and_sorted(page: Page, address: str) -> None:
+def test_rows_are_filtered_by_city_searched_and_sorted(page: Page, address: str) -> None:
     page.goto(address)
     page.get_by_role("navigation", name="Cities").get_by_role("link", name="New York").click()
     page.wait_for_url(re.compile("city=New"))
@@ -126,7 +127,7 @@ def test_rows_are_chosen_by_city_and_searched_and_sorted(page: Page, address: st
     cells = page.locator(".cells tbody:not(.totals) td:nth-child(3) b").all_inner_texts()
     orders = [int(text.replace(",", "")) for text in cells]
     assert orders == sorted(orders, reverse=True)
-    page.get_by_role("searchbox").press_sequentially("nyc-02")  # which is enough
+    page.get_by_role("searchbox").press_sequentially("nyc-02")  # a partial name is enough
     page.wait_for_url(re.compile("q=nyc-02"))
     page.get_by_role("link", name="NYC-01", exact=True).wait_for(state="detached")
     assert names(page) == ["NYC-02"]
@@ -137,7 +138,7 @@ def test_rows_are_chosen_by_city_and_searched_and_sorted(page: Page, address: st
     assert "q=nyc-01" in str(page.get_by_role("link", name="CSV").get_attribute("href"))
 
 
-def test_a_cell_opens_beside_the_board_and_closes_again(page: Page, address: str) -> None:
+def test_cell_opens_a_side_panel_and_closes_again(page: Page, address: str) -> None:
     page.goto(address)
     cell = page.get_by_role("link", name=re.compile("^NYC-01, Fri 20 Jun"))
     cell.click()
@@ -154,7 +155,7 @@ def test_a_cell_opens_beside_the_board_and_closes_again(page: Page, address: str
     assert page.evaluate("document.activeElement.getAttribute('aria-label')").startswith("NYC-01, Thu 19 Jun")
 
 
-def test_the_numbers_of_a_day_are_read_off_the_chart_by_keys_and_by_pointer(page: Page, address: str) -> None:
+def test_chart_values_are_read_by_keyboard_and_pointer(page: Page, address: str) -> None:
     page.goto(address + "depot/NYC-01")
     chart, reading = page.locator("svg.chart:visible"), page.locator("output.reading")
     past, ahead = page.locator(".behind tbody tr"), page.locator("tr:has(a.day)")
@@ -173,7 +174,7 @@ def test_the_numbers_of_a_day_are_read_off_the_chart_by_keys_and_by_pointer(page
     assert reading.inner_text().startswith(ahead.last.locator("a.day").inner_text())
 
 
-def test_the_colours_of_day_or_night_are_chosen_and_stay(page: Page, address: str) -> None:
+def test_chosen_color_scheme_persists(page: Page, address: str) -> None:
     page.goto(address)
     for name, scheme in (("Colours of the device", "light"), ("Light", "dark")):
         page.get_by_role("button", name=name).click()
@@ -182,7 +183,7 @@ def test_the_colours_of_day_or_night_are_chosen_and_stay(page: Page, address: st
     assert page.get_by_role("button", name="Dark").count() == 1
 
 
-def test_the_form_works_without_a_script(browser: Browser, address: str) -> None:
+def test_search_form_works_without_javascript(browser: Browser, address: str) -> None:
     with browser.new_context(java_script_enabled=False) as context:
         page = context.new_page()
         page.goto(address)
@@ -191,7 +192,7 @@ def test_the_form_works_without_a_script(browser: Browser, address: str) -> None
         assert names(page) == ["BOS-01", "BOS-02"]
 
 
-def test_the_first_key_leads_past_the_head_of_the_page(page: Page, address: str) -> None:
+def test_first_tab_stop_skips_the_header(page: Page, address: str) -> None:
     page.goto(address)
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the numbers"
@@ -200,7 +201,7 @@ def test_the_first_key_leads_past_the_head_of_the_page(page: Page, address: str)
     assert page.evaluate("document.getElementById('main').contains(document.activeElement)")
 
 
-def test_without_a_server_pages_seen_before_are_shown_and_say_so(browser: Browser, tmp_path: Path) -> None:
+def test_visited_pages_are_shown_offline_with_a_notice(browser: Browser, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     fill(url, publication())
     with browser.new_context() as context:
@@ -220,7 +221,7 @@ def test_without_a_server_pages_seen_before_are_shown_and_say_so(browser: Browse
         assert page.get_by_role("heading", level=1).inner_text().startswith("Orders expected tomorrow")
 
 
-def test_a_slow_answer_is_waited_for_where_no_page_was_seen_before(browser: Browser, tmp_path: Path) -> None:
+def test_slow_response_is_awaited_without_a_cached_page(browser: Browser, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     fill(url, publication())
     slow = """
@@ -241,9 +242,9 @@ listener ="""
 
 
 def until(condition: str) -> str:
-    """A script that ends when this is so, and fails when it is not so within half a minute.
+    """Return a script that waits until a condition holds, and fails after half a minute.
 
-    Playwright's own would evaluate text, which our pages forbid.
+    Playwright's own function would evaluate text, which our pages forbid.
     """
     return f"""async () => {{
       for (const begun = Date.now(); !({condition}); await new Promise(go => setTimeout(go, 20)))
@@ -252,7 +253,7 @@ def until(condition: str) -> str:
 
 
 def kept_pages(page: Page) -> list[str]:
-    """The addresses that the worker has answers of, but for files that are everybody's."""
+    """Addresses cached by the service worker, except static files."""
     cached: list[str] = page.evaluate(
         """async () => {
           const all = await Promise.all((await caches.keys()).map(async name => (await caches.open(name)).keys()));
@@ -262,9 +263,7 @@ def kept_pages(page: Page) -> list[str]:
     return sorted(set(cached))
 
 
-def test_what_somebody_saw_is_forgotten_when_they_sign_out_or_nobody_is_signed_in(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_cached_pages_are_deleted_after_sign_out(browser: Browser, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     fill(url, publication())
 
@@ -272,11 +271,13 @@ def test_what_somebody_saw_is_forgotten_when_they_sign_out_or_nobody_is_signed_i
         provider.audience = CLIENT
         page.goto(home)
         page.evaluate(until("(await navigator.serviceWorker.getRegistration())?.active"))
-        page.reload()  # a page on its way while a worker starts, as after signing out, is its own from the next load on
+        # a page loading while a worker starts, as after signing out, is controlled only after its
+        # next load
+        page.reload()
         page.evaluate(until("navigator.serviceWorker.controller"))
         page.goto(home + "depot/NYC-01")
         page.evaluate(until("await caches.match('/depot/NYC-01')"))
-        provider.audience = "somebody else"  # from now on nobody gets in
+        provider.audience = "somebody else"  # from now on nobody can sign in
 
     with signing_in(url) as (home, provider), browser.new_context() as context:
         provider.signs_in = {"email": "vic@example.com"}
@@ -293,7 +294,7 @@ def test_what_somebody_saw_is_forgotten_when_they_sign_out_or_nobody_is_signed_i
         assert kept_pages(page) == []
 
 
-def test_a_wall_screen_takes_up_what_is_new_by_itself(browser: Browser, tmp_path: Path) -> None:
+def test_wall_screen_updates_itself(browser: Browser, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     fill(url, publication())
     with running(AT_NOON, url, NOON.isoformat()) as base_url, browser.new_context() as context:
@@ -302,17 +303,16 @@ def test_a_wall_screen_takes_up_what_is_new_by_itself(browser: Browser, tmp_path
         page.goto(base_url + "wall")
         assert page.locator(".tier").inner_text() == "new model"
         fill(url, publication(tier="champion"))
-        for _ in range(3):  # the first may come within two seconds, and get what was there
+        for _ in range(3):  # the first may come within two seconds, and return the old state
             page.clock.fast_forward(61_000)
             page.wait_for_timeout(1000)
         page.get_by_text("earlier model", exact=True).wait_for()
         assert page.locator(".big").count() == 1
 
 
-def test_a_wall_screen_shows_all_at_once_fills_a_finer_screen_and_is_read_from_four_metres(
-    browser: Browser, tmp_path: Path
-) -> None:
-    """Letters of 2.5 % of the screen's height are 17 mm tall on one of 68 cm; a line of sight test has 6 mm at 4 m."""
+def test_wall_screen_fits_every_resolution_and_is_readable_from_four_meters(browser: Browser, tmp_path: Path) -> None:
+    """Letters of 2.5 % of the screen's height are 17 mm tall on one of 68 cm; a visual acuity test
+    uses 6 mm at 4 m."""
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     fill(url, earlier(), publication(64))
     with running(AT_NOON, url, NOON.isoformat()) as base_url:
@@ -333,7 +333,7 @@ def test_a_wall_screen_shows_all_at_once_fills_a_finer_screen_and_is_read_from_f
         assert letters[2] == pytest.approx(2 * letters[1])
 
 
-def test_a_printed_roster_has_a_page_for_each_city(browser: Browser, address: str) -> None:
+def test_printed_roster_has_one_page_per_city(browser: Browser, address: str) -> None:
     with browser.new_context() as context:
         page = context.new_page()
         page.goto(address + "?sort=city")
@@ -342,7 +342,7 @@ def test_a_printed_roster_has_a_page_for_each_city(browser: Browser, address: st
         assert len(re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4"))) == 1
 
 
-def test_the_style_is_applied_in_light_and_in_dark(page: Page, address: str) -> None:
+def test_style_is_applied_in_light_and_dark(page: Page, address: str) -> None:
     grounds = set()
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
@@ -351,7 +351,7 @@ def test_the_style_is_applied_in_light_and_in_dark(page: Page, address: str) -> 
     assert grounds == {"rgb(246, 247, 249)", "rgb(14, 21, 28)"}
 
 
-def test_serve_prints_where_it_listens_and_answers_there(tmp_path: Path) -> None:
+def test_serve_prints_its_address_and_answers_there(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     fill(url, publication())
     with running(SERVED, url) as base_url, urllib.request.urlopen(base_url + "readyz", timeout=30) as answer:

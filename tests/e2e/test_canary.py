@@ -1,4 +1,5 @@
-"""A new model is tried at some depots: a worse one goes back by itself, an equal one comes to reign."""
+"""A new model is tried at some depots: a worse one is rolled back automatically, an equal one is
+promoted."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def known(built: Known, tmp_path: Path) -> Known:
 
 
 def seen_beside(known: Known, day: int, factor: float) -> frozenset[str]:
-    """The depots whose page shows this bundle's numbers; every other one shows the champion's, to the last digit."""
+    """Depots whose page shows this bundle's numbers; all others show the champion's exactly."""
     publication = shown(known)
     ours, champion = said(known, day, factor), said(known, day, 1.0)
     marked = frozenset(depot.depot_id for depot in publication.depots if depot.bundle_digest == known.bundles[factor])
@@ -39,7 +40,7 @@ def seen_beside(known: Known, day: int, factor: float) -> frozenset[str]:
     return marked
 
 
-def test_a_model_that_is_a_fifth_too_high_is_back_within_three_nights(known: Known) -> None:
+def test_model_a_fifth_too_high_is_rolled_back_within_three_nights(known: Known) -> None:
     first = run_night(known, 0, admit(known, WORSE, backtested=EQUAL))
     assert first.outcome == "published", first.message
     [trial] = canaries.trials(known)
@@ -61,7 +62,7 @@ def test_a_model_that_is_a_fifth_too_high_is_back_within_three_nights(known: Kno
     assert last.reason.startswith(f"stays, because canary {known.bundles[WORSE]} was withdrawn: ")
 
 
-def test_an_equal_model_comes_to_reign(known: Known) -> None:
+def test_equal_model_is_promoted(known: Known) -> None:
     run_night(known, 0, admit(known, EQUAL))
     cohort = canaries.trials(known)[0].cohort
     states = []

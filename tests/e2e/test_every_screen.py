@@ -1,4 +1,5 @@
-"""Every page on every screen: phones of 320 px to desks, dark, forced colours, enlarged, printed, and a wall."""
+"""Every page on every screen: phones of 320 px to desktops, dark, forced colors, zoomed, printed,
+and a wall."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ WIDTHS = (320, 390, 768, 1440)
 
 @pytest.fixture(scope="module")
 def long_names(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where every name has 85 letters."""
+    """Address of a page on which every name has 85 letters."""
     url = f"sqlite:///{tmp_path_factory.mktemp('long') / 'ledger.db'}"
     depots = tuple(
         replace(member, depot_id=f"{LONG_ID[:-1]}{number}", attributes={"city": LONG_CITY if number % 2 else "Ulm"})
@@ -50,12 +51,12 @@ LONG_PAGES = [
 LONG_PAGES += [f"wall?city={LONG_CITY}", "wall?city=nope", "champion", "health"]
 
 
-def test_nothing_scrolls_sideways_with_names_of_85_letters(browser: Browser, long_names: str) -> None:
+def test_no_page_scrolls_sideways_with_names_of_85_letters(browser: Browser, long_names: str) -> None:
     with browser.new_context() as context:
         page = context.new_page()
         for path in LONG_PAGES:
             page.goto(long_names + path)
-            for width in WIDTHS:  # which no script asks for
+            for width in WIDTHS:  # no script depends on the width
                 page.set_viewport_size({"width": width, "height": 800})
                 assert not too_wide(page), (path, width)
 
@@ -83,7 +84,8 @@ OF_SEVERAL += ["p/bravo/depot/BRAVO-1"]
 
 @pytest.fixture(scope="module")
 def several(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where three pipelines are shown, one of them in trouble, one without a ledger, and planners plan."""
+    """Address of a page with three pipelines, one degraded, one without a ledger, with planners'
+    pages."""
     folder = tmp_path_factory.mktemp("several")
     url = f"sqlite:///{folder / 'ledger.db'}"
     fill(url, replace(fleet("alpha"), title=LONG_ID, tier="fallback"), fleet("bravo"))
@@ -91,15 +93,17 @@ def several(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield base_url
 
 
-def test_no_script_of_a_page_asks_how_wide_it_is() -> None:
+def test_no_script_queries_the_page_width() -> None:
     for file in (ROOT / "dashboards/ops/static").glob("*.js"):
         assert re.search(r"matchMedia|(inner|client|offset|outer)Width|ResizeObserver", file.read_text("utf-8")) is None
 
 
 def look_everywhere(browser: Browser, url: str, widths: tuple[int, ...]) -> None:
-    """At these widths, dark with forced colours, and at 200 % on a desk of 1280 px. No script asks for any of it: what
-    changes with the window and the colours are the style sheet's media queries, which hold at once."""
-    with browser.new_context() as context:  # a window of its own costs more than all that is asked of it
+    """Check a page at these widths, dark with forced colors, and at 200 % on a desktop of 1280 px.
+
+    No script depends on any of it: only the style sheet's media queries do, which apply at once.
+    """
+    with browser.new_context() as context:  # a new window would cost more than all checks
         page = context.new_page()
         page.goto(url)
         for width in WIDTHS:
@@ -126,7 +130,7 @@ at_widths = pytest.mark.parametrize(
 @pytest.mark.parametrize("path", SEEN)
 @at_widths
 @pytest.mark.long
-def test_every_page_is_readable_at_every_width_dark_with_forced_colours_and_enlarged(
+def test_every_page_is_accessible_at_all_widths_in_dark_forced_colors_and_zoom(
     browser: Browser, address: str, path: str, widths: tuple[int, ...]
 ) -> None:
     look_everywhere(browser, address + path, widths)
@@ -135,7 +139,7 @@ def test_every_page_is_readable_at_every_width_dark_with_forced_colours_and_enla
 @pytest.mark.parametrize("path", OF_SEVERAL)
 @at_widths
 @pytest.mark.long
-def test_the_front_page_of_several_pipelines_and_the_planners_pages_are_as_readable(
+def test_front_page_of_several_pipelines_and_planner_pages_are_accessible(
     browser: Browser, several: str, path: str, widths: tuple[int, ...]
 ) -> None:
     look_everywhere(browser, several + path, widths)
@@ -143,7 +147,7 @@ def test_the_front_page_of_several_pipelines_and_the_planners_pages_are_as_reada
 
 @pytest.mark.parametrize(("language", "width"), [("de", 390), ("ar", 320)])
 @pytest.mark.long
-def test_pages_are_as_readable_in_german_and_from_right_to_left(
+def test_pages_are_accessible_in_german_and_right_to_left(
     browser: Browser, address: str, several: str, language: str, width: int
 ) -> None:
     pages = [address + path for path in PAGES] + [several + path for path in OF_SEVERAL[:4]]
@@ -157,7 +161,7 @@ def test_pages_are_as_readable_in_german_and_from_right_to_left(
         assert wrong == {}
 
 
-def test_the_front_page_leads_to_each_pipeline_and_back(browser: Browser, several: str) -> None:
+def test_front_page_links_to_each_pipeline_and_back(browser: Browser, several: str) -> None:
     with browser.new_context() as context:
         page = context.new_page()
         page.goto(several)
@@ -184,19 +188,20 @@ window.tabbable.length"""
 
 
 def tab_through(page: Page) -> None:
-    """Every stop in the order of the page, each to be seen, and past the last one: nothing holds the keys."""
+    """Check that every tab stop is reached in page order and visible, and that nothing traps the
+    keyboard."""
     number = page.evaluate(KEYS)
     assert page.evaluate("window.tabbable[0].className") == "skip"
     for _ in range(number + 3 + 4 * page.locator("input[type=date]").count()):  # day, month, year and picker are stops
         page.keyboard.press("Tab")
-    stops = [stop for stop in page.evaluate("window.stops") if stop >= 0]  # a region that scrolls is a stop as well
+    stops = [stop for stop in page.evaluate("window.stops") if stop >= 0]  # a scrolling region is a stop, too
     assert stops[:number] == list(range(number)), page.url
     assert page.evaluate("window.unseen") == [], page.url
 
 
 @pytest.mark.parametrize("group", ["one pipeline", "several"])
 @pytest.mark.long
-def test_every_page_is_gone_through_by_keys_alone(browser: Browser, address: str, several: str, group: str) -> None:
+def test_every_page_is_keyboard_navigable(browser: Browser, address: str, several: str, group: str) -> None:
     base, paths = (address, SEEN) if group == "one pipeline" else (several, OF_SEVERAL)
     with browser.new_context() as context:
         page = context.new_page()
@@ -206,17 +211,17 @@ def test_every_page_is_gone_through_by_keys_alone(browser: Browser, address: str
             if page.evaluate("window.tabbable.some(e => e.closest('main, footer'))"):
                 page.goto(base + path)
                 page.keyboard.press("Tab")
-                page.keyboard.press("Enter")  # on the link that skips the head
+                page.keyboard.press("Enter")  # on the skip link
                 page.keyboard.press("Tab")
                 assert page.evaluate("document.activeElement.closest('main, footer') !== null"), path
 
 
-def test_a_day_is_overridden_and_the_override_withdrawn_by_keys_alone(browser: Browser, several: str) -> None:
+def test_override_is_saved_and_withdrawn_by_keyboard_alone(browser: Browser, several: str) -> None:
     with browser.new_context() as context:
         page = context.new_page()
 
         def reach(name: str) -> None:
-            """Tab to the element whose name, label or text this is."""
+            """Tab to the element with this name, label or text."""
             label = "(document.activeElement.name || document.activeElement.textContent).trim()"
             for _ in range(80):
                 page.keyboard.press("Tab")
@@ -245,7 +250,7 @@ def test_a_day_is_overridden_and_the_override_withdrawn_by_keys_alone(browser: B
 
 
 @pytest.mark.parametrize(("width", "height"), [(390, 844), (320, 640)])
-def test_a_depots_number_stands_in_the_first_third_of_a_phones_screen(
+def test_depot_number_is_in_the_top_third_of_a_phone_screen(
     browser: Browser, address: str, width: int, height: int
 ) -> None:
     with browser.new_context(viewport={"width": width, "height": height}) as context:
@@ -259,7 +264,7 @@ def test_a_depots_number_stands_in_the_first_third_of_a_phones_screen(
         assert why["y"] + why["height"] <= height / 2
 
 
-def test_my_depot_is_remembered_without_a_script(browser: Browser, address: str) -> None:
+def test_my_depot_is_remembered_without_javascript(browser: Browser, address: str) -> None:
     with browser.new_context(java_script_enabled=False) as context:
         page = context.new_page()
         page.goto(address + "depot/NYC-01")
@@ -271,9 +276,9 @@ def test_my_depot_is_remembered_without_a_script(browser: Browser, address: str)
         assert page.get_by_role("heading", level=1).inner_text() == "My depot"
 
 
-def test_a_city_prints_on_as_few_sheets_as_its_rows_need_with_its_sums_once(browser: Browser, tmp_path: Path) -> None:
+def test_city_prints_on_as_few_sheets_as_its_rows_need(browser: Browser, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
-    fill(url, publication(300))  # a hundred a city
+    fill(url, publication(300))  # a hundred per city
     with running(AT_NOON, url, NOON.isoformat()) as base_url, browser.new_context() as context:
         page = context.new_page()
         page.goto(base_url + "?sort=city&city=Boston")
@@ -282,4 +287,4 @@ def test_a_city_prints_on_as_few_sheets_as_its_rows_need_with_its_sums_once(brow
         printed = page.pdf(format="A4", path=tmp_path / "roster.pdf")
         sheets = len(re.findall(rb"/Type\s*/Page\b", printed))
         millimetre = 96 / 25.4
-        assert sheets <= -(-(rows + 90 * millimetre) // (273 * millimetre))  # with the head of the page
+        assert sheets <= -(-(rows + 90 * millimetre) // (273 * millimetre))  # including the page header

@@ -1,4 +1,5 @@
-"""A small share of the game days: a real page, Prometheus, Alertmanager and webhook, and who is told of what."""
+"""A small part of the game days: a real page, Prometheus, Alertmanager and webhook, and their
+alerts."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from tests.dashboards.seed import publication
 from tests.e2e.on_call import FILES, PROGRAMS
 from tests.flows.tiny import PIPELINE
 
-QUICK = 100  # by which durations are divided: a quarter of an hour is nine seconds
+QUICK = 100  # divisor of durations: a quarter of an hour becomes nine seconds
 ALERTS = {
     rule["alert"].removeprefix("Forecaster")
     for group in yaml.safe_load((FILES / "forecaster.rules.yml").read_text("utf-8"))["groups"]
@@ -34,7 +35,7 @@ ALERTS = {
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Iterator[Stage]:
-    """A pipeline whose night has just published, and nothing that runs."""
+    """Pipeline whose nightly run has just published, with no process running."""
     if absent := [program for program in PROGRAMS if shutil.which(program) is None]:
         pytest.skip(f"{', '.join(absent)} not installed: apt-get install prometheus prometheus-alertmanager faketime")
     (tmp_path / "fleet").mkdir()
@@ -56,15 +57,15 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
     [(pages.killed, {"ForecasterSilent"}), (pages.ledger_away, {"ForecasterSilent"}), (pages.alarm_killed, set())],
 )
 @pytest.mark.long
-def test_whoever_is_on_call_hears_of_what_has_happened_and_of_nothing_else(
+def test_on_call_gets_exactly_the_expected_alerts(
     stage: Stage, play: Callable[[Stage], None], alerts: set[str]
 ) -> None:
     play(stage)
-    assert stage.heard() - {"ForecasterPageBurns"} == alerts  # of which a busy machine makes more errors or fewer
+    assert stage.heard() - {"ForecasterPageBurns"} == alerts  # its errors depend on the load of the machine
     assert stage.answers(), "the forecast is out again"
 
 
-def test_scenarios_name_alerts_and_templates_that_there_are() -> None:
+def test_scenarios_name_existing_alerts_and_templates() -> None:
     for scenario in SCENARIOS.values():
         assert {*scenario.must, *scenario.held_back, *scenario.may} <= ALERTS, scenario.name
         assert scenario.template in ("done", "due", "old")
@@ -79,7 +80,7 @@ def test_only_durations_are_divided() -> None:
     assert divided(120)(routes) == "group_wait: 0s, group_interval: 1s, repeat_interval: 360s"
 
 
-def test_an_alert_that_is_lacking_or_too_many_is_a_fault() -> None:
+def test_missing_and_unexpected_alerts_are_faults() -> None:
     missed = SCENARIOS["two nights missed, nothing runs"]
     well = {"NightMissing"}
     assert judged(missed, well, {*well, "ForecastStale"}, is_out=True) == []
@@ -94,7 +95,7 @@ def test_an_alert_that_is_lacking_or_too_many_is_a_fault() -> None:
     ]
 
 
-def test_the_table_counts_what_passed_last() -> None:
+def test_table_counts_the_last_result_of_each_scenario() -> None:
     about = {"held back": [], "is out": True, "seconds": 3, "seen": {}}
     name = next(iter(SCENARIOS))
     rows = table([Result(name, 0, 0, faults, "none", about) for faults in (["a fault"], [])])

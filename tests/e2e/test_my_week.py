@@ -1,4 +1,4 @@
-"""A person answers to their shifts on a phone, without a script, in each language."""
+"""A person answers shifts on a phone, without JavaScript, in each language."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listener])
 
 @pytest.fixture
 def address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """What Bo was sent."""
+    """Address of Bo's link."""
     monkeypatch.setenv("PAGE_SECRET", SECRET)
     people = "\n".join(["person,depot_id,contract,first,not", f"Ana,A,full-time,{FRIDAY},", "Bo,A,full-time,,late", ""])
     spec = publish_nights(tmp_path / "fleet", fleets.counts("AB"), staffing=STAFFING, people=people).spec
@@ -52,7 +52,7 @@ def address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield links.address((SECRET,), base_url.rstrip("/"), link)
 
 
-def test_a_person_answers_on_a_phone_without_a_script(browser: Browser, address: str) -> None:
+def test_person_answers_shifts_on_a_phone_without_javascript(browser: Browser, address: str) -> None:
     phone = {"viewport": {"width": 390, "height": 844}, "locale": "en-GB"}
     with browser.new_context(java_script_enabled=False, **phone) as context:
         page = context.new_page()
@@ -63,13 +63,13 @@ def test_a_person_answers_on_a_phone_without_a_script(browser: Browser, address:
         thursday.get_by_role("button", name="Decline").click()
         expect(thursday).to_contain_text("You cannot work on this day.")
         thursday.get_by_role("button", name="Withdraw answer").click()
-        expect(thursday).to_contain_text("No shift")  # which somebody else has by now
+        expect(thursday).to_contain_text("No shift")  # somebody else has the shift by now
         with page.expect_download() as download:
             page.get_by_role("link", name="Calendar").click()
         assert "SUMMARY" in download.value.path().read_text("utf-8")
 
 
-def test_each_language_and_width_is_readable(browser: Browser, address: str) -> None:
+def test_my_week_is_accessible_in_each_language_and_width(browser: Browser, address: str) -> None:
     words = {"en": "My week", "de": "Meine Woche", "es": "Mi semana", "ar": "أسبوعي"}
     for language, width, colours in (
         ("en", 390, "dark"),

@@ -1,4 +1,5 @@
-"""Whole nights on the real line, with a small model: Delta lake, Prefect, MLflow, ONNX, ledger and page."""
+"""Whole nightly runs end to end, with a small model: Delta lake, Prefect, MLflow, ONNX, ledger and
+page."""
 
 from __future__ import annotations
 
@@ -30,15 +31,15 @@ from tests.e2e.on_call import missing_night_is_told
 from tests.e2e.panels import all_but_devices_are_filled
 from tests.small_fleet import Outcome, forecaster
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1500)]  # two nights, on a busy machine as well
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1500)]  # two runs, on a busy machine as well
 
 ROOT = Path(__file__).resolve().parents[2]
-OPTIMIZED = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "false"}  # by the compiler options of a night outside of the tests
-PAST = 9  # nights before the first that are published with it
+OPTIMIZED = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "false"}  # compiler options of a run outside of tests
+PAST = 9  # nights before the first, published with it
 SMALL = (
     (r"model: \{.*\}", "model: {layers: 1, hidden: 8, boosted: false}"),
     (r"training: \{.*\}", "training: {epochs: 4, members: 1, learning_rate: 1.0e-2}"),
-    # These nights are about the line, not about a good model.
+    # These runs test the pipeline, not the quality of the model.
     (r"gate: \{.*\}", "gate: {beat: [seasonal_naive], coverage: [0.5, 1.0], max_bias: 0.2}"),
 )
 
@@ -53,17 +54,17 @@ def shrink(file: Path) -> None:
 
 @dataclass(frozen=True)
 class Nights:
-    """The same night of the sample, run twice: by Prefect with the nights before it, and without either."""
+    """The same night of the sample, run twice: by Prefect with the past nights, and without either."""
 
     file: Path
     spec: Spec
     first: Outcome
     second: Outcome
     versions: tuple[dict[str, int], dict[str, int]]
-    after_first: Path  # a copy of all files, as they were between the two
+    after_first: Path  # copy of all files between the two
 
     def rows(self, kind: str = "night") -> list[Run]:
-        """The run rows of a kind, the newest first."""
+        """Run rows of a kind, newest first."""
         with Ledger.open_reader(self.spec.ledger_url) as ledger:
             return [run for run in ledger.runs(self.spec.name, limit=50) if run.kind == kind]
 
@@ -85,7 +86,7 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> Nights:
 
 
 def published(spec: Spec) -> list[dict[str, tuple[tuple[float, ...], ...]]]:
-    """The quantiles of every kept publication, oldest first."""
+    """Quantiles of all kept publications, oldest first."""
     with Ledger.open_reader(spec.ledger_url) as ledger:
         head = ledger.current(spec.name)
         assert head is not None
@@ -95,11 +96,11 @@ def published(spec: Spec) -> list[dict[str, tuple[tuple[float, ...], ...]]]:
         ]
 
 
-def test_a_night_publishes_seven_days_for_every_depot_in_business(nights: Nights) -> None:
+def test_run_publishes_seven_days_for_every_depot_in_business(nights: Nights) -> None:
     assert nights.first.code == 0, nights.first.err
     assert "published in" in nights.first.err
     depots = published(load(nights.after_first))[-1]
-    assert len(depots) == 63  # one of the 64 closed for good
+    assert len(depots) == 63  # one of the 64 is permanently closed
     assert {len(days) for days in depots.values()} == {7}
     with Ledger.open_reader(nights.spec.ledger_url) as ledger:
         head = ledger.current(nights.spec.name)
@@ -108,7 +109,7 @@ def test_a_night_publishes_seven_days_for_every_depot_in_business(nights: Nights
         assert str(head.cutoff) == "2026-10-31"
 
 
-def test_the_leaderboard_compares_all_on_the_same_days_and_publishes_nothing(nights: Nights) -> None:
+def test_leaderboard_compares_all_models_on_the_same_days_and_publishes_nothing(nights: Nights) -> None:
     before = published(nights.spec)
     process = forecaster("backtest", nights.file, "--as-of", "2026-11-01", "--json")
     assert process.code == 0, process.err
@@ -123,7 +124,7 @@ def test_the_leaderboard_compares_all_on_the_same_days_and_publishes_nothing(nig
     assert published(nights.spec) == before
 
 
-def test_a_night_tells_where_page_run_and_report_are(nights: Nights) -> None:
+def test_run_prints_the_addresses_of_page_run_and_report(nights: Nights) -> None:
     assert f"forecaster serve {nights.file}" in nights.first.out
     assert "http://127.0.0.1:8000" in nights.first.out
     assert re.search(r"http://127.0.0.1:5000/#/experiments/1/runs\?workflowType=machine_learning", nights.first.out)
@@ -131,7 +132,7 @@ def test_a_night_tells_where_page_run_and_report_are(nights: Nights) -> None:
     assert Path(report).read_text("utf-8").startswith("<!doctype html>")
 
 
-def test_the_run_row_holds_what_the_night_was_told_and_did(nights: Nights) -> None:
+def test_run_row_records_inputs_and_stages_of_the_run(nights: Nights) -> None:
     assert [run.outcome for run in nights.rows("backfill")] == ["published"] * (PAST + 1)
     runs = nights.rows()
     assert [run.outcome for run in runs] == ["published", "published"]
@@ -151,7 +152,7 @@ def test_the_run_row_holds_what_the_night_was_told_and_did(nights: Nights) -> No
     }
 
 
-def test_refused_rows_are_kept_with_the_rule_they_broke(nights: Nights) -> None:
+def test_rejected_rows_are_quarantined_with_their_rule(nights: Nights) -> None:
     quarantined = Lake(nights.spec.lake_url).read("quarantine")
     counts = {row["values"]: row["counts"] for row in pc.value_counts(quarantined["rule"]).to_pylist()}
     assert counts == {
@@ -182,7 +183,7 @@ def test_every_run_appends_to_the_archive_in_one_commit(nights: Nights) -> None:
     assert nights.versions[1]["forecasts"] == nights.versions[0]["forecasts"] + 1
 
 
-def test_the_backtest_keeps_forecast_and_actual_of_every_held_out_day(nights: Nights) -> None:
+def test_backtest_stores_forecast_and_actual_of_every_held_out_day(nights: Nights) -> None:
     scores = Lake(nights.spec.lake_url).read("scores")
     models = {"candidate", "seasonal_naive", "seasonal_window_average", "champion"}
     assert set(scores["model"].to_pylist()) == models
@@ -191,7 +192,7 @@ def test_the_backtest_keeps_forecast_and_actual_of_every_held_out_day(nights: Ni
     assert len(set(scored["target_date"].to_pylist())) == 30
 
 
-def test_the_registry_names_the_champion_and_its_metrics(nights: Nights) -> None:
+def test_registry_contains_the_champion_and_its_metrics(nights: Nights) -> None:
     engine = create_engine(nights.spec.registry_url)
     with engine.connect() as connection:
         aliases = dict(connection.execute(text("select alias, version from registered_model_aliases")).all())
@@ -205,7 +206,7 @@ def test_the_registry_names_the_champion_and_its_metrics(nights: Nights) -> None
         params = {row[0] for row in connection.execute(text("select distinct key from params"))}
     engine.dispose()
     assert aliases == {"champion": 1, "challenger": 1}
-    assert versions == 1  # the second night made the same model
+    assert versions == 1  # the second run made the same model
     curves = {"train_loss", "validation_loss", "learning_rate", "depot_days_a_second"}
     headline = {name for name in logged - curves if not name.startswith("system/")}
     assert {"candidate/mape", "candidate/wape", "seasonal_naive/wape"} <= headline
@@ -228,7 +229,7 @@ def test_the_registry_names_the_champion_and_its_metrics(nights: Nights) -> None
     assert (nights.spec.paths.run_report).read_text("utf-8") in reports
 
 
-def test_as_of_the_past_sees_only_what_was_recorded_by_then(nights: Nights) -> None:
+def test_as_of_uses_only_data_recorded_by_then(nights: Nights) -> None:
     process = forecaster("predict", nights.file, "--as-of", "2026-09-15", "--json")
     assert process.code == 0, process.err
     assert json.loads(process.out)["cutoff"] == "2026-09-14"
@@ -238,7 +239,7 @@ def test_as_of_the_past_sees_only_what_was_recorded_by_then(nights: Nights) -> N
     assert "Traceback" not in process.err
 
 
-def test_a_night_measures_itself_and_prometheus_is_told(nights: Nights) -> None:
+def test_run_measures_itself_and_exposes_metrics(nights: Nights) -> None:
     second, first = nights.rows()
     assert first.measures is not None
     assert second.measures is not None
@@ -251,7 +252,7 @@ def test_a_night_measures_itself_and_prometheus_is_told(nights: Nights) -> None:
     assert 0 < first.measures["compile_seconds"] < first.measures["training_seconds"] < first.timings["train"]
     assert first.measures["peak_memory_bytes"]["training"] > 1e8
     remembered = ("training_seconds", "compile_seconds", "compile_misses", "training_rows_per_second")
-    assert [name for name in remembered if name in second.measures] == []  # the second night spent none
+    assert [name for name in remembered if name in second.measures] == []  # the second run had none
     assert "training" not in second.measures["cpu_seconds"]
     process = forecaster("metrics", nights.file)
     assert process.code == 0, process.err
@@ -261,17 +262,18 @@ def test_a_night_measures_itself_and_prometheus_is_told(nights: Nights) -> None:
     assert "forecaster_compile_cache_misses" not in process.out
 
 
-def test_a_night_that_is_missing_reaches_whoever_is_on_call(nights: Nights, tmp_path: Path) -> None:
-    """Night, page, Prometheus, rule, Alertmanager and webhook, all real; two nights later, none of which came."""
-    # The night ran today, as of then: what makes it an installation of those days is that it was deployed.
+def test_missing_night_alerts_on_call(nights: Nights, tmp_path: Path) -> None:
+    """Run, page, Prometheus, rule, Alertmanager and webhook, all real; two nights later, both
+    missing."""
+    # The run took place today, as of then; the deployment makes it an installation of those days.
     with Ledger.open(nights.spec.ledger_url) as ledger, ledger.transaction() as connection:
         run_totals.open_deploy_window(connection, nights.spec.name, datetime(2026, 11, 1, 12, tzinfo=UTC))
     missing_night_is_told(nights.file, "2026-11-03 12:00:00", tmp_path)
 
 
-def test_every_panel_of_the_dashboards_is_filled_by_a_night_and_its_page(nights: Nights, tmp_path: Path) -> None:
-    """Those of the night that trained, after another that measured the same, and of the past ones before it, whose
-    actuals are known."""
+def test_every_dashboard_panel_has_data_after_a_run(nights: Nights, tmp_path: Path) -> None:
+    """With the run that trained, preceded by another one with the same measures, and by past nights
+    with known actuals."""
     spec = load(nights.after_first)
     with Ledger.open(spec.ledger_url) as ledger:
         trained = next(run for run in ledger.runs(spec.name, limit=50) if run.kind == "night")
@@ -282,7 +284,7 @@ def test_every_panel_of_the_dashboards_is_filled_by_a_night_and_its_page(nights:
     all_but_devices_are_filled(nights.after_first, "2026-11-01 16:00:00", tmp_path)
 
 
-def test_prediction_imports_nothing_that_trains(nights: Nights) -> None:
+def test_prediction_imports_no_training_packages(nights: Nights) -> None:
     script = (
         "import sys; from datetime import datetime, UTC; from forecaster.config import load; "
         "from forecaster.publishing.predict import predict; "
@@ -294,7 +296,7 @@ def test_prediction_imports_nothing_that_trains(nights: Nights) -> None:
     assert process.stdout.strip() == "[]", process.stderr
 
 
-def test_the_page_shows_what_the_night_published(nights: Nights) -> None:
+def test_page_shows_the_published_forecasts(nights: Nights) -> None:
     app = create_app(nights.spec.ledger_url)
     quantiles = published(nights.spec)[-1]["NYC-01"][0]
     middle = round(quantiles[len(quantiles) // 2])
@@ -309,7 +311,7 @@ def test_the_page_shows_what_the_night_published(nights: Nights) -> None:
     assert re.search(rf">\s*{middle}\s*<", page.text)
 
 
-def test_a_night_without_any_source_is_told_in_a_sentence(tmp_path: Path) -> None:
+def test_missing_source_is_reported_in_a_sentence(tmp_path: Path) -> None:
     prefect_home.put_into(tmp_path / "var")
     file = tmp_path / "pipeline.yaml"
     file.write_text("name: empty\ndemand: {source: {kind: csv, path: nothing.csv}}\n")
@@ -323,7 +325,7 @@ def test_a_night_without_any_source_is_told_in_a_sentence(tmp_path: Path) -> Non
 
 
 @pytest.mark.long
-def test_favorita_runs_the_whole_line(datasets: Path, tmp_path: Path) -> None:
+def test_favorita_runs_end_to_end(datasets: Path, tmp_path: Path) -> None:
     content = (ROOT / "data/real/favorita_transactions.yaml").read_text("utf-8")
     content = re.sub(r"(?m)^state: .*$", "state: var", content)
     content = re.sub(r"(?m)^training: .*$", "", content)
@@ -346,7 +348,7 @@ def test_favorita_runs_the_whole_line(datasets: Path, tmp_path: Path) -> None:
     assert np.isfinite([q for days in depots.values() for day in days for q in day]).all()
 
 
-def test_without_the_datasets_the_error_says_what_is_wanted(tmp_path: Path) -> None:
+def test_missing_datasets_are_reported_with_the_required_columns(tmp_path: Path) -> None:
     prefect_home.put_into(tmp_path / "var")
     file = tmp_path / "favorita.yaml"
     content = (ROOT / "data/real/favorita_transactions.yaml").read_text("utf-8")

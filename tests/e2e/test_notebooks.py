@@ -1,4 +1,5 @@
-"""The notebooks of the documentation run, from a wheel that was built and unpacked as an installer would."""
+"""The notebooks of the documentation run from a wheel that was built and unpacked as by an
+installer."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ NOTEBOOKS = sorted(notebooks.FOLDER.glob("*.ipynb"))
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what the wheel installs."""
+    """Folder with the installed content of the wheel."""
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder / "dist")]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
@@ -32,9 +33,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.e2e
 @pytest.mark.long
-def test_the_notebooks_run_from_the_wheel_and_each_of_their_cells_shows_something(wheel: Path) -> None:
-    # What they come to shows in the documentation, which executes them as they are: here a small network and a short
-    # training will do, and the boosted trees of one of them.
+def test_notebooks_run_from_the_wheel_and_every_cell_has_output(wheel: Path) -> None:
+    # The documentation shows their results and runs them unchanged; here a small network and a
+    # short training suffice, and the boosted trees of one notebook.
     quick = r"preset=\"quick\""
     brief = quick + r", options={\"model\": {\"layers\": 1}, \"training\": {\"epochs\": 2, \"members\": 1}}"
     plain = brief.replace(r"\"layers\": 1", r"\"layers\": 1, \"boosted\": False")
@@ -52,7 +53,7 @@ def test_the_notebooks_run_from_the_wheel_and_each_of_their_cells_shows_somethin
     assert len(NOTEBOOKS) == 4
 
 
-def test_the_wheel_is_typed_and_holds_three_packages_and_no_test(wheel: Path) -> None:
+def test_wheel_is_typed_and_contains_three_packages_and_no_tests(wheel: Path) -> None:
     assert {path.name for path in wheel.iterdir()} == {
         "forecaster",
         "flows",
@@ -72,21 +73,21 @@ def test_the_wheel_is_typed_and_holds_three_packages_and_no_test(wheel: Path) ->
     assert where == [str(wheel / "forecaster/__init__.py"), version()]
 
 
-def test_who_cites_it_names_the_version_that_is_built() -> None:
+def test_citation_names_the_built_version() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
     assert citation["version"] == version()
     assert citation["license"] == tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["license"]
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda file: file.stem)
-def test_a_notebook_is_committed_without_outputs_and_is_in_the_navigation(notebook: Path) -> None:
+def test_notebook_is_committed_without_outputs_and_linked(notebook: Path) -> None:
     code = [cell for cell in json.loads(notebook.read_text("utf-8"))["cells"] if cell["cell_type"] == "code"]
     assert [cell for cell in code if cell["outputs"] or cell["execution_count"]] == []
     assert f'"notebooks/{notebook.stem}"' in (ROOT / "docs/conf.py").read_text("utf-8")
     assert f"](notebooks/{notebook.name})" in (ROOT / "docs/library.md").read_text("utf-8")
 
 
-def test_a_cell_shows_what_it_printed_and_its_last_value() -> None:
+def test_cell_output_contains_printed_text_and_last_value() -> None:
     names: dict[str, object] = {}
     assert notebooks.execute("x = 2\nx = x + 1", names) == ""
     assert notebooks.execute("print('a')\nx", names) == "```text\na\n```\n\n```text\n3\n```"

@@ -1,4 +1,4 @@
-"""Somebody's own files, each from `init --from` to a published forecast."""
+"""Users' own files, each from `init --from` to a published forecast."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_any_file_leads_to_a_published_forecast(
     code, out, _ = call(*commands[0][1:])
     assert code == 0, out
     prefect_home.put_into(tmp_path / "my-fleet" / "var")
-    # the fallback forecasts: to train takes minutes
+    # the fallback forecasts: training takes minutes
     code, _, err = call("predict-only", "--plain", *commands[1][2:])
     assert code in (PUBLISHED, DEGRADED), err
     spec = load(tmp_path / "my-fleet" / "pipeline.yaml")

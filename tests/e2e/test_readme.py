@@ -27,7 +27,7 @@ def block(language: str) -> str:
 
 
 def demand(header: str) -> str:
-    """Five sites of a year and a half up to yesterday, in the README's columns."""
+    """A year and a half of five sites up to yesterday, in the README's columns."""
     rng = np.random.default_rng(5)
     yesterday = date.today() - timedelta(days=1)
     days = [yesterday - timedelta(days=back) for back in range(500, -1, -1)]
@@ -39,11 +39,11 @@ def demand(header: str) -> str:
 
 
 @pytest.mark.e2e
-def test_your_own_csv_works_as_written(tmp_path: Path) -> None:
+def test_own_csv_section_works_as_written(tmp_path: Path) -> None:
     folder = tmp_path / "my-fleet"
     folder.mkdir()
     (folder / "demand.csv").write_text(demand(block("csv").splitlines()[0]), "utf-8")
-    # Of what is written nothing else takes minutes.
+    # Training is the only step that takes minutes.
     quick = "model: {layers: 1, hidden: 4, boosted: false}\ntraining: {epochs: 3, members: 1, learning_rate: 1.0e-2}\n"
     quick += "gate: {beat: [], coverage: [0.0, 1.0], max_bias: 9.0}\n"
     (folder / "pipeline.yaml").write_text(block("yaml") + quick, "utf-8")
@@ -72,6 +72,6 @@ def test_your_own_csv_works_as_written(tmp_path: Path) -> None:
     assert head.tier == "fresh"
 
 
-def test_every_file_the_readme_names_is_there() -> None:
+def test_every_file_linked_in_the_readme_exists() -> None:
     for link in re.findall(r"\]\(([^)#]+)\)", README):
         assert (ROOT / link).exists(), link

@@ -1,4 +1,5 @@
-"""A planner publishes a week in a real browser, with no script, and the page of schedules is readable by all."""
+"""A planner publishes a week in a real browser, without JavaScript, and the schedules page is
+accessible."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def address(tmp_path: Path) -> Iterator[str]:
         yield base_url
 
 
-def test_a_week_is_published_without_a_script_and_read_on_every_screen(browser: Browser, address: str) -> None:
+def test_week_is_published_without_javascript_and_readable_on_every_screen(browser: Browser, address: str) -> None:
     with browser.new_context(java_script_enabled=False, locale="en-GB") as context:
         page = context.new_page()
         page.goto(address)
@@ -39,7 +40,7 @@ def test_a_week_is_published_without_a_script_and_read_on_every_screen(browser: 
         page.get_by_role("button", name="Publish").first.click()
         assert page.url == f"{address}schedule"
         assert page.get_by_role("row").filter(has_text="by Ana, to 6 depots").count() == 1
-        assert page.get_by_role("button", name="Publish").count() == 1  # of the other week
+        assert page.get_by_role("button", name="Publish").count() == 1  # for the other week
     for language, width in (("en", 320), ("en", 1440), ("de", 390), ("ar", 768)):
         with browser.new_context(viewport={"width": width, "height": 800}) as context:
             page = context.new_page()

@@ -1,5 +1,5 @@
-"""The settings page in a real browser: a mistake is named by its line while somebody types; mended, the text is
-compared and applied, with a script and without."""
+"""The settings page in a real browser: a mistake is reported by line while typing; the corrected
+text is compared and applied, with and without JavaScript."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def address(file: Path) -> Iterator[str]:
         yield f"{base_url}settings"
 
 
-def test_a_mistake_is_named_while_one_types_and_mended_compared_and_applied(
+def test_mistake_is_reported_while_typing_and_the_fix_is_compared_and_applied(
     browser: Browser, address: str, file: Path
 ) -> None:
     with browser.new_context() as context:
@@ -86,7 +86,7 @@ def test_a_mistake_is_named_while_one_types_and_mended_compared_and_applied(
         assert logged == []
 
 
-def test_the_file_is_changed_without_a_script(browser: Browser, address: str, file: Path) -> None:
+def test_pipeline_file_is_changed_without_javascript(browser: Browser, address: str, file: Path) -> None:
     with browser.new_context(java_script_enabled=False) as context:
         page = context.new_page()
         page.set_default_timeout(60_000)

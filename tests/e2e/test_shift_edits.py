@@ -1,4 +1,5 @@
-"""A planner edits a depot's week in a real browser: the answer comes while one chooses, and works without a script."""
+"""A planner edits a depot's week in a real browser: the answer appears while choosing, and works
+without JavaScript."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def address(tmp_path: Path) -> Iterator[str]:
         yield base_url
 
 
-def test_a_choice_is_answered_saved_and_undone(browser: Browser, address: str) -> None:
+def test_shift_edit_is_previewed_saved_and_undone(browser: Browser, address: str) -> None:
     with browser.new_context(locale="en-GB") as context:
         page = context.new_page()
         page.goto(f"{address}depot/A")

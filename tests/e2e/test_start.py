@@ -1,5 +1,5 @@
-"""The guide in a real browser: a newcomer with a file of any of seven shapes comes to a right first forecast, without a
-terminal, in a handful of clicks."""
+"""The guide in a real browser: a newcomer with a file of any of seven shapes gets a correct first
+forecast without a terminal, in a few clicks."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ SERVED = (
 
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[str]:
-    """Address of the guide of a new folder; its run ends with it."""
+    """Address of the guide for a new folder; its run ends with it."""
     with guide("-c", SERVED, str(tmp_path / "fleet")) as address:
         yield address
 
 
 @contextmanager
 def guide(*arguments: str) -> Iterator[str]:
-    """The address that a guide prints, which runs in a process of its own."""
+    """Yield the address printed by a guide in a separate process."""
     command = [sys.executable, *arguments]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
@@ -50,7 +50,7 @@ def guide(*arguments: str) -> Iterator[str]:
 
 
 class Clicks:
-    """Clicks somebody, and counts; in between, every page is readable by all."""
+    """Clicks and counts; checks the accessibility of every page in between."""
 
     def __init__(self, page: Page) -> None:
         self.page, self.count = page, 0
@@ -68,12 +68,13 @@ class Clicks:
 @pytest.mark.parametrize(
     "shape",
     [
-        # One of each kind in a browser; all go through the guide's forms in `tests/dashboards/start/test_guide.py`.
+        # One of each kind in a browser; all use the guide's forms in
+        # `tests/dashboards/start/test_guide.py`.
         pytest.param(shape, id=shape.__name__, marks=[] if shape in SEEN_IN_A_BROWSER else pytest.mark.exhaustive)
         for shape in made_up_files.OF_NEWCOMERS
     ],
 )
-def test_a_newcomer_comes_to_a_right_first_forecast(
+def test_newcomer_gets_a_correct_first_forecast(
     shape: Callable[[Path, date], Path], browser: Browser, address: str, tmp_path: Path
 ) -> None:
     file = shape(tmp_path, date.today() - timedelta(days=1))
@@ -111,7 +112,7 @@ def test_a_newcomer_comes_to_a_right_first_forecast(
     assert clicks.count <= MOST_CLICKS
 
 
-def test_every_step_works_without_a_script_and_on_a_phone(browser: Browser, address: str, tmp_path: Path) -> None:
+def test_every_step_works_without_javascript_on_a_phone(browser: Browser, address: str, tmp_path: Path) -> None:
     file = made_up_files.daily_csv(tmp_path, date.today() - timedelta(days=1))
     with browser.new_context(java_script_enabled=False, viewport={"width": 390, "height": 844}) as context:
         page = context.new_page()
@@ -129,7 +130,7 @@ def test_every_step_works_without_a_script_and_on_a_phone(browser: Browser, addr
         assert "--plain --due" in page.locator("pre").first.inner_text()
 
 
-def test_a_file_that_is_too_large_is_told_before_it_is_sent(browser: Browser, address: str, tmp_path: Path) -> None:
+def test_too_large_file_is_rejected_before_upload(browser: Browser, address: str, tmp_path: Path) -> None:
     file = tmp_path / "large.csv"
     with file.open("wb") as sparse:
         sparse.truncate((100 << 20) + 1)
@@ -143,11 +144,11 @@ def test_a_file_that_is_too_large_is_told_before_it_is_sent(browser: Browser, ad
         assert page.url == address
 
 
-def test_a_demo_is_one_line(browser: Browser, tmp_path: Path) -> None:
+def test_demo_needs_one_command(browser: Browser, tmp_path: Path) -> None:
     folder = str(tmp_path / "demo")
     with guide("-m", "forecaster", "demo", folder, "--port", "0") as address, browser.new_context() as context:
         page = context.new_page()
-        page.goto(address)  # which is the page of the forecasts as soon as there is one
+        page.goto(address)  # becomes the page of the forecasts once there is one
         page.get_by_role("heading", level=1, name="The first forecast is ready").wait_for(timeout=PATIENCE)
         page.get_by_role("link", name="Open the page of the forecasts").click()
         assert "Orders expected" in page.get_by_role("heading", level=1).inner_text()

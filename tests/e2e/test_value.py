@@ -1,4 +1,4 @@
-"""A pipeline whose past nights were made afterwards shows on the first look what its rosters were worth."""
+"""A pipeline with backfilled nights shows the value of its rosters from the start."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MORE = "execution: {cost_per_hour: 3.6}\n"
 
 @pytest.mark.e2e
 def test_backfilled_nights_have_a_value_on_the_page_in_the_api_and_on_the_command_line(tmp_path: Path) -> None:
-    """Five mornings without a model: the seasonal naive forecasts, which rosters as the week before did."""
+    """Five mornings without a model: the seasonal naive forecasts, equal to last week's rosters."""
     file = pipeline_for_prefect(tmp_path, MORE)
     file.write_text(file.read_text("utf-8").replace("staffing: {", "staffing: {currency: EUR, "), "utf-8")
     small_fleet.well("predict-only", file, "--plain", "--as-of", "2026-04-27", code=DEGRADED)
@@ -27,7 +27,8 @@ def test_backfilled_nights_have_a_value_on_the_page_in_the_api_and_on_the_comman
 
     account = json.loads(small_fleet.well("value", file, "--weeks", "8", "--json").out)
     assert (account["first"], account["last"], account["currency"]) == ("2026-04-27", "2026-05-10", "EUR")
-    # the first week was published once, the fourth of May not at all, and the tenth has the roster of the day before
+    # the first week was published once, the fourth of May not at all, and the tenth uses the roster
+    # of the day before
     assert (account["days"], account["backfilled"]) == (13, 6)
     ways = {total["way"]: total for total in account["whole"]["ways"]}
     assert ways["our rosters"]["depot_days"] == 13 * 4
@@ -50,7 +51,7 @@ def test_backfilled_nights_have_a_value_on_the_page_in_the_api_and_on_the_comman
 
 
 @pytest.mark.e2e
-def test_without_costs_the_command_says_what_to_write(tmp_path: Path) -> None:
+def test_value_command_reports_missing_costs_with_an_example(tmp_path: Path) -> None:
     file = pipeline(tmp_path)
     file.write_text(file.read_text("utf-8").partition("staffing:")[0], "utf-8")
     refused = small_fleet.well("value", file, code=2)

@@ -1,5 +1,5 @@
-"""A new version is warmed on one machine; the first night on another, from another place, compiles nothing, nor for its
-boosted trees."""
+"""A new version is warmed on one machine; the first run on another, from another path, compiles
+nothing, not even for its boosted trees."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import pytest
 
 from tests.small_fleet import NIGHT, ROOT, write
 
-# Programs that compile in a third of the time, by a scan: where the compiled recurrence lies, test_gru_cpu looks after.
+# Programs that use a scan compile in a third of the time; test_gru_cpu covers the compiled
+# recurrence.
 QUICK = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "true", "CXX": ""}
 SHARED = "execution: {compile_cache: ../shared}\n"
 
@@ -27,7 +28,7 @@ def checkout(folder: Path) -> Path:
 
 
 def forecaster(code: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """`forecaster …` by the code of a checkout."""
+    """Run `forecaster …` with the code of a checkout."""
     surroundings = {name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
     process = subprocess.run(
         [sys.executable, "-m", "forecaster", *map(str, arguments)],
@@ -47,7 +48,7 @@ def programs(folder: Path) -> set[str]:
 
 
 @pytest.mark.long
-def test_after_warm_a_night_of_another_checkout_and_state_compiles_nothing(tmp_path: Path) -> None:
+def test_run_of_another_checkout_compiles_nothing_after_warm(tmp_path: Path) -> None:
     for machine in ("one", "two"):
         file = write(tmp_path / machine)
         file.write_text(file.read_text("utf-8").replace(", boosted: false", "") + SHARED, "utf-8")
@@ -55,7 +56,7 @@ def test_after_warm_a_night_of_another_checkout_and_state_compiles_nothing(tmp_p
     warmed = forecaster(checkout(tmp_path / "old-place"), "warm", tmp_path / "one" / "pipeline.yaml", *known)
     before = programs(tmp_path / "shared")
     assert f"compiled {len(before)} programs in " in warmed.stdout
-    assert not list((tmp_path / "one").glob("var/*"))  # no lake, no ledger, no model and no checkpoint came of it
+    assert not list((tmp_path / "one").glob("var/*"))  # no lake, ledger, model or checkpoint was created
 
     state = tmp_path / "two" / "var"
     forecaster(checkout(tmp_path / "new" / "place"), "run", "--plain", state.with_name("pipeline.yaml"), *known)
@@ -68,7 +69,8 @@ def test_after_warm_a_night_of_another_checkout_and_state_compiles_nothing(tmp_p
     assert misses == 0
     assert hits > 0
     assert hits / (hits + misses) == 1.0
-    # Beside the training, the night itself calibrates, exports and compares: of these, too, nothing was missing.
+    # Besides training, the run calibrates, exports and compares: nothing was missing for these
+    # either.
     assert programs(tmp_path / "shared") == before
     assert not (state / "jax_cache").exists()
     manifest = json.loads((state / "bundles" / bundle[:16] / "manifest.json").read_text("utf-8"))

@@ -1,9 +1,9 @@
-"""Simulated canaries, by the size of the fleet and by what is wrong with the canary.
+"""Simulated canaries, by the size of the fleet and by the fault of the canary.
 
-Errors are made as the sample's model makes them (measured in a backtest of 35 days, 64 depots): counts lie around a
-forecast by a factor whose logarithm has a standard deviation of 0.12, of whose variance a day's depots share 9 %; the
-forecasts of a day made one and seven days before differ by nothing worth counting. Two models of consecutive nights
-differ by 3 %.
+Errors resemble those of the sample's model (measured in a backtest of 35 days, 64 depots): counts
+deviate from a forecast by a factor whose logarithm has a standard deviation of 0.12, 9 % of whose
+variance is common to a day's depots; the forecasts of a day made one and seven days before differ
+only negligibly. Two models of consecutive nights differ by 3 %.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ SPREAD, APART = 0.12, 0.03  # of counts around forecasts, and of two models' for
 OF_DAYS, OF_DEPOTS = (
     0.3,
     0.2,
-)  # shares of the difference of two models that all depots of a day, all days of a depot have
+)  # shares of the difference of two models that are common to all depots of a day, and to all days of a depot
 BACKTEST = 30  # days
 Kind = Literal["equal", "errors a fifth larger", "level off", "a fifth too high"]
 
 
 class Fleet(NamedTuple):
-    """Depots, the share of their errors' variance that a day has in common, and what is wrong with the canary."""
+    """Depots, the common share of their errors' variance on a day, and the fault of the canary."""
 
     depots: int
     shared: float
@@ -35,7 +35,8 @@ class Fleet(NamedTuple):
 
 
 def outcome(fleet: Fleet, seed: int, canary: Canary, gate: Gate) -> tuple[Decision, int]:
-    """What becomes of a canary, and after how many nights; its backtest was that of a model like the champion."""
+    """Return the final decision on a canary, and the number of nights; its backtest was that of a
+    model like the champion."""
     rng = np.random.default_rng(seed)
     before = _pairs(rng, fleet._replace(kind="equal"), BACKTEST)
     live = _pairs(rng, fleet, canary.nights)
@@ -49,7 +50,7 @@ def outcome(fleet: Fleet, seed: int, canary: Canary, gate: Gate) -> tuple[Decisi
 
 
 def _pairs(rng: np.random.Generator, fleet: Fleet, days: int) -> Pairs:
-    """Absolute errors of canary and champion, by depot and day."""
+    """Return absolute errors of canary and champion, by depot and day."""
     shape = fleet.depots, days
     level = rng.lognormal(5.1, 0.45, (fleet.depots, 1))
     of_day, own = rng.standard_normal(days), rng.standard_normal(shape)
@@ -58,7 +59,7 @@ def _pairs(rng: np.random.Generator, fleet: Fleet, days: int) -> Pairs:
     usual = np.hypot(SPREAD, APART)
     if fleet.kind == "errors a fifth larger":
         canary += np.sqrt(1.2**2 - 1) * usual * rng.standard_normal(shape)
-    elif fleet.kind == "level off":  # by as much as makes errors a fifth larger
+    elif fleet.kind == "level off":  # by an amount that makes errors a fifth larger
         canary += 0.71 * usual
     elif fleet.kind == "a fifth too high":
         canary += np.log(1.2)
@@ -68,7 +69,7 @@ def _pairs(rng: np.random.Generator, fleet: Fleet, days: int) -> Pairs:
 
 
 def _apart(rng: np.random.Generator, shape: tuple[int, int]) -> Doubles:
-    """What a model's forecasts have of their own, in logarithms."""
+    """Return the individual part of a model's forecasts, in logarithms."""
     depots, days = shape
     parts = (OF_DAYS, (days,)), (OF_DEPOTS, (depots, 1)), (1 - OF_DAYS - OF_DEPOTS, shape)
     own: Doubles = APART * sum(np.sqrt(share) * rng.standard_normal(size) for share, size in parts)

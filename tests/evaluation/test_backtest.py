@@ -1,4 +1,4 @@
-"""Each held-out day is forecast once, from nothing that came later."""
+"""Each held-out day is forecast once, only from earlier knowledge."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_cutoffs_are_a_horizon_apart_and_begin_before_the_held_out_days() -> Non
     assert backtest.cutoffs(bare([[1.0] * 31], horizon=3), 6) == [date(2024, 1, 25), date(2024, 1, 28)]
 
 
-def test_beyond_a_week_cutoffs_are_a_week_apart_and_what_came_so_far_is_scored() -> None:
+def test_with_a_long_horizon_cutoffs_are_a_week_apart_and_known_days_are_scored() -> None:
     tonight = panel(3, 120, 28)
     assert backtest.cutoffs(tonight, 14) == [tonight.cutoff - timedelta(14), tonight.cutoff - timedelta(7)]
     folds = backtest.folds(naive, tonight, backtest.cutoffs(tonight, 14))
@@ -51,7 +51,7 @@ def test_beyond_a_week_cutoffs_are_a_week_apart_and_what_came_so_far_is_scored()
     assert folds[0].forecast.quantiles.shape == (3, 28, len(LEVELS))
 
 
-def test_each_held_out_day_is_forecast_from_each_week_ahead_and_no_day_before_them_is_scored() -> None:
+def test_held_out_days_are_forecast_from_each_week_ahead_and_earlier_days_not_scored() -> None:
     tonight = panel(3, 120, 28)
     at = [tonight.cutoff - timedelta(back) for back in (35, 28, 21, 14, 7)]
     assert backtest.reaching_cutoffs(tonight, 14) == at
@@ -67,8 +67,8 @@ def test_each_held_out_day_is_forecast_from_each_week_ahead_and_no_day_before_th
     assert [len(fold.forecast.target_dates) for fold in near] == [7, 7]
 
 
-def test_a_far_horizon_begins_no_earlier_than_enough_is_known_and_a_week_not_at_all() -> None:
-    shorter = panel(3, 80, 28)  # of which 59 days are known three weeks before the end
+def test_early_cutoffs_need_enough_history_and_a_horizon_beyond_a_week() -> None:
+    shorter = panel(3, 80, 28)  # 59 days of it are known three weeks before the end
     assert backtest.reaching_cutoffs(shorter, 14) == [shorter.cutoff - timedelta(back) for back in (21, 14, 7)]
     week = panel(3, 120, 7)
     assert backtest.reaching_cutoffs(week, 14) == backtest.cutoffs(week, 14)
@@ -76,7 +76,7 @@ def test_a_far_horizon_begins_no_earlier_than_enough_is_known_and_a_week_not_at_
     assert backtest.first_weeks(folds) == folds
 
 
-def test_holding_out_everything_is_refused() -> None:
+def test_holding_out_everything_is_rejected() -> None:
     assert backtest.cutoffs(panel(3, 31, 7), 23)
     with pytest.raises(NoUsableData, match=r"31 days of history, and the backtest \(backtest\.days\) holds out 24"):
         backtest.cutoffs(panel(3, 31, 7), 24)
@@ -84,7 +84,7 @@ def test_holding_out_everything_is_refused() -> None:
         backtest.cutoffs(panel(3, 31, 7), 400)
 
 
-def test_nothing_after_the_cutoff_reaches_a_predictor() -> None:
+def test_a_predictor_gets_nothing_after_the_cutoff() -> None:
     panels_seen: list[Panel] = []
 
     def spy(before: Panel) -> Forecast:
@@ -100,7 +100,7 @@ def test_nothing_after_the_cutoff_reaches_a_predictor() -> None:
         assert before.open.shape[1] == before.covariates.shape[1] == before.calendar.shape[1] == before.history + 7
 
 
-def test_later_counts_change_no_forecast() -> None:
+def test_later_counts_do_not_change_forecasts() -> None:
     tonight = panel(3, 60, 7)
     at = backtest.cutoffs(tonight, 20)
     before = backtest.folds(naive, tonight, at)
@@ -114,8 +114,9 @@ def test_later_counts_change_no_forecast() -> None:
             np.testing.assert_array_equal(after[0].forecast.quantiles, before[0].forecast.quantiles)
 
 
-def test_actuals_by_hand_are_unknown_where_nothing_can_be_scored() -> None:
-    """Two depots, eleven days, cutoff on the seventh: four days came, one is unknown, one was closed."""
+def test_actuals_by_hand_are_nan_if_not_scored() -> None:
+    """Two depots, eleven days, cutoff on the seventh: four days have actuals, of which one is
+    unknown and one closed."""
     demand = np.array([np.arange(11.0), 10 + np.arange(11.0)])
     demand[0, 8] = NAN
     tonight = bare(demand, closed=[(1, 9)])
@@ -123,7 +124,7 @@ def test_actuals_by_hand_are_unknown_where_nothing_can_be_scored() -> None:
     np.testing.assert_array_equal(fold.actuals, [[7, NAN, 9, 10, NAN, NAN, NAN], [17, 18, NAN, 20, NAN, NAN, NAN]])
 
 
-def test_every_model_meets_the_same_actuals_and_the_scale_knows_no_held_out_day() -> None:
+def test_all_models_have_the_same_actuals_and_the_scale_excludes_held_out_days() -> None:
     tonight = panel(3, 60, 7)
     scores = backtest.run({"one": naive, "two": naive}, tonight, 14)
     assert scores["one"].metrics == scores["two"].metrics

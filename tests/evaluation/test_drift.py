@@ -1,4 +1,4 @@
-"""What drifts is found, and what does not is left alone."""
+"""Drift is detected, and stable depots are not reported."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ SIGMA = WIDTH / 1.2816
 
 
 def judged(counts: Doubles, median: float = 400.0, sigma: float = SIGMA, **options: bool) -> drift.Drifts:
-    """Of counts (depots, days) whose forecast is the same each day."""
+    """Judge counts (depots, days) whose forecast is the same each day."""
     quantiles = median * np.exp(sigma * np.array([-1.2816, -0.6745, 0.0, 0.6745, 1.2816]))
     flat = pit.pit_scores(counts.ravel(), np.tile(quantiles, (counts.size, 1)), LEVELS)
     return drift.judge(flat.reshape(counts.shape), counts, np.where(np.isfinite(counts), median, np.nan), **options)
 
 
 def quiet(seed: int, depots: int = 60, days: int = drift.DAYS, alike: float = 0.0) -> Doubles:
-    """Counts about 400; `alike`: autocorrelation of what they miss the forecast by."""
+    """Counts about 400; `alike` is the autocorrelation of the forecast errors."""
     random = np.random.default_rng(seed)
     noise = random.normal(size=(depots, days + 30))
     for day in range(1, days + 30):
@@ -30,20 +30,20 @@ def quiet(seed: int, depots: int = 60, days: int = drift.DAYS, alike: float = 0.
 
 
 @pytest.mark.parametrize("alike", [0.0, 0.5])
-def test_of_depots_that_do_not_drift_fewer_than_one_in_a_hundred_is_told(alike: float) -> None:
-    """Also where forecasts miss on one day what they missed on the day before: that widens the null."""
+def test_fewer_than_one_in_a_hundred_stable_depots_is_reported(alike: float) -> None:
+    """Also with autocorrelated forecast errors, which widen the null."""
     found = [judged(quiet(seed, alike=alike)) for seed in range(60)]
     assert np.mean([row.level != 0 for row in found]) < 0.01
     assert np.mean([row.spread != 0 for row in found]) < 0.01
 
 
-def test_without_a_network_beside_it_the_rate_holds_too() -> None:
+def test_the_rate_holds_for_a_single_depot() -> None:
     found = [judged(quiet(seed, depots=1), relative=False) for seed in range(400)]
-    assert np.mean([row.level != 0 for row in found]) < 0.04  # of one hypothesis the rate is that of a test, 2 %
+    assert np.mean([row.level != 0 for row in found]) < 0.04  # for a single hypothesis the rate is that of a test, 2 %
 
 
 @pytest.mark.parametrize(("factor", "direction"), [(1.25, 1.0), (0.75, -1.0)])
-def test_a_quarter_more_or_less_is_found_within_fourteen_days_and_nobody_else_is_told(
+def test_a_change_of_a_quarter_is_detected_within_fourteen_days_at_no_other_depot(
     factor: float, direction: float
 ) -> None:
     found, others = [], []
@@ -57,7 +57,7 @@ def test_a_quarter_more_or_less_is_found_within_fourteen_days_and_nobody_else_is
     assert np.mean(others) < 0.01
 
 
-def test_it_is_said_since_when_and_by_how_much() -> None:
+def test_the_onset_and_size_of_drift_are_estimated() -> None:
     counts = quiet(3)
     counts[0, -12:] = np.rint(counts[0, -12:] * 1.3)
     result = judged(counts)
@@ -66,8 +66,8 @@ def test_it_is_said_since_when_and_by_how_much() -> None:
     assert result.ratio[0] == pytest.approx(1.3, abs=0.08)
 
 
-def test_a_day_that_shocks_everybody_is_nobodys_drift() -> None:
-    """Nor is a week of it that all depots share."""
+def test_a_shock_common_to_all_depots_is_not_drift_of_a_depot() -> None:
+    """Nor is a week with a common shock."""
     for days in (1, 7):
         counts = quiet(1)
         counts[:, -days - 2 : -2] = np.rint(counts[:, -days - 2 : -2] * 0.5)
@@ -76,7 +76,7 @@ def test_a_day_that_shocks_everybody_is_nobodys_drift() -> None:
         assert not result.spread.any()
 
 
-def test_what_all_depots_share_is_the_networks_drift() -> None:
+def test_a_change_common_to_all_depots_is_drift_of_the_network() -> None:
     counts = quiet(5)
     counts[:, -14:] = np.rint(counts[:, -14:] * 1.2)
     quantiles = 400 * np.exp(SIGMA * np.array([-1.2816, -0.6745, 0.0, 0.6745, 1.2816]))
@@ -87,13 +87,13 @@ def test_what_all_depots_share_is_the_networks_drift() -> None:
     assert together.ratio[0] == pytest.approx(1.2, abs=0.03)
 
 
-def test_a_bias_of_long_standing_is_no_drift() -> None:
+def test_a_long_standing_bias_is_not_drift() -> None:
     counts = quiet(2)
     counts[0] = np.rint(counts[0] * 1.25)
     assert not judged(counts).level.any()
 
 
-def test_a_depot_with_six_zeros_in_ten_days_is_not_told() -> None:
+def test_a_depot_with_mostly_zeros_is_not_reported() -> None:
     random, told = np.random.default_rng(4), []
     for _ in range(30):
         counts = quiet(int(random.integers(1 << 30)), depots=40)
@@ -108,7 +108,7 @@ def test_a_depot_with_six_zeros_in_ten_days_is_not_told() -> None:
     assert sum(told) <= 1
 
 
-def test_ranges_that_became_too_narrow_are_told_and_not_as_another_level() -> None:
+def test_ranges_that_became_too_narrow_are_reported_as_such() -> None:
     found = []
     for seed in range(20):
         counts = quiet(seed)
@@ -119,7 +119,7 @@ def test_ranges_that_became_too_narrow_are_told_and_not_as_another_level() -> No
     assert np.mean(found) > 0.8
 
 
-def test_a_depot_of_which_too_little_is_known_is_not_judged() -> None:
+def test_a_depot_with_too_few_known_days_is_not_tested() -> None:
     counts = quiet(7)
     counts[0, : -drift.LEAST_PAST] = np.nan  # opened lately
     counts[1, -28::2] = np.nan
@@ -132,11 +132,11 @@ def test_a_depot_of_which_too_little_is_known_is_not_judged() -> None:
 
 
 @pytest.mark.parametrize("days", [1, 20, 40])
-def test_the_first_weeks_of_an_archive_say_nothing(days: int) -> None:
+def test_the_first_weeks_of_an_archive_are_not_tested(days: int) -> None:
     assert not judged(quiet(8, days=days)).testable.any()
 
 
-def test_discoveries_are_those_of_a_loop_over_sorted_p() -> None:
+def test_discoveries_match_benjamini_hochberg_by_hand() -> None:
     p = np.array([0.001, np.nan, 0.03, 0.012, 0.5])
     assert drift.discoveries(p, 0.05).tolist() == [True, False, True, True, False]
     assert drift.discoveries(p, 0.01).tolist() == [True, False, False, False, False]

@@ -1,4 +1,4 @@
-"""The gate objects with its numbers, and to what is not a number."""
+"""The gate's objections contain their numbers, and numbers that are not finite are objections."""
 
 from __future__ import annotations
 
@@ -49,34 +49,34 @@ def test_a_good_candidate_is_admitted() -> None:
         ({"bias": -0.04}, "bias (forecast minus actual) is -0.0400 of demand, wanted -0.03 to 0.03"),
     ],
 )
-def test_each_objection_names_its_numbers(metrics: dict[str, float], objection: str) -> None:
+def test_each_objection_contains_its_numbers(metrics: dict[str, float], objection: str) -> None:
     judged = verdict(**metrics)
     assert not judged.admitted
     assert judged.objections == (objection,)
     assert judged.sentence() == f"not admitted: {objection}"
 
 
-def test_all_objections_are_told_at_once() -> None:
+def test_all_objections_are_reported_at_once() -> None:
     judged = verdict(wape=0.3, coverage=0.1, bias=1.0)
     assert len(judged.objections) == 4  # naive, champion, coverage, bias
 
 
 @pytest.mark.parametrize("metric", ["wape", "coverage", "bias"])
-def test_what_is_not_a_number_objects(metric: str) -> None:
+def test_a_metric_that_is_not_a_number_is_an_objection(metric: str) -> None:
     judged = verdict(**{metric: NAN})
     assert not judged.admitted
     assert all("is not a number" in objection for objection in judged.objections)
 
 
-def test_a_rival_that_is_not_a_number_objects() -> None:
+def test_a_rival_that_is_not_a_number_is_an_objection() -> None:
     assert verdict(rivals={"champion": NAN}).objections == (
         "wape of champion is not a number, so that nothing can be compared with champion",
     )
 
 
-def test_a_champions_equal_passes_without_a_margin_and_not_with_one() -> None:
+def test_an_equal_of_the_champion_passes_only_without_a_margin() -> None:
     assert verdict(rivals={"champion": 0.10}).admitted
-    assert verdict(rivals={"champion": 0.10 - 5e-6}).admitted  # the same model again, but for rounding
+    assert verdict(rivals={"champion": 0.10 - 5e-6}).admitted  # the same model again, up to rounding
     assert not verdict(rivals={"champion": 0.10 - 5e-5}).admitted
     (objection,) = verdict(Gate(margin=0.05), rivals={"champion": 0.10}).objections
     assert objection == "wape is 0.1000, wanted at most 0.0950 to beat champion (0.1000)"
@@ -88,13 +88,13 @@ def test_without_a_champion_there_is_one_rival_less() -> None:
     assert not verdict(rivals={"seasonal_naive": 0.05}).admitted
 
 
-def test_a_rival_that_was_not_compared_objects() -> None:
+def test_a_rival_that_was_not_compared_is_an_objection() -> None:
     assert verdict(Gate(beat=("lightgbm",))).objections == (
         "lightgbm, a required baseline, was not compared: is it declared, and installed?",
     )
 
 
-def test_the_gate_looks_at_its_own_metric_and_rivals() -> None:
+def test_the_gate_uses_its_declared_metric_and_rivals() -> None:
     assert verdict(Gate(metric="mase"), wape=9.0).admitted
     assert verdict(Gate(beat=("seasonal_naive",)), rivals={"seasonal_naive": 0.2, "champion": 0.01}).admitted
 
@@ -110,7 +110,8 @@ DAYS, DEPOTS = 28, 6
 
 
 def scores_of(model: str, median: Any) -> Scores:
-    """Medians (depots, days) against actuals that are 100 for the first depot and 10 for the others, in four folds."""
+    """Medians (depots, days) with actuals of 100 for the first depot and 10 for the others, in four
+    folds."""
     medians = np.broadcast_to(np.asarray(median, float), (DEPOTS, DAYS))
     actual = np.broadcast_to(np.array([100.0, *[10.0] * (DEPOTS - 1)])[:, None], (DEPOTS, DAYS))
     folds = tuple(
@@ -126,7 +127,8 @@ def scores_of(model: str, median: Any) -> Scores:
 
 
 def off_by(by: Any) -> Any:
-    """Medians that are off by a share of the actual; (depots, days) or anything that spreads to it."""
+    """Medians with an error that is a share of the actual; (depots, days) or anything that
+    broadcasts to it."""
     actual = np.array([100.0, *[10.0] * (DEPOTS - 1)])[:, None]
     return actual * (1 + np.broadcast_to(np.asarray(by, float), (DEPOTS, DAYS)))
 
@@ -135,10 +137,10 @@ def against(champion: Scores, candidate: Scores, **gate: Any) -> tuple[str, ...]
     return judge(candidate, {"champion": champion}, Gate(beat=("champion",), **gate)).objections
 
 
-def test_what_chance_explains_does_not_keep_a_candidate_from_going_out() -> None:
+def test_a_difference_due_to_chance_does_not_block_a_candidate() -> None:
     random = np.random.default_rng(0)
     champion = scores_of("champion", off_by(0.1))
-    # On each day better or worse by a twentieth of a percent, and a hundredth worse on the whole.
+    # Each day is better or worse by a twentieth of a percent, and the whole a hundredth worse.
     slightly = scores_of("candidate", off_by(0.1 + 0.0005 * random.choice([-1, 1], DAYS) + 0.00005))
     assert slightly.metrics["wape"] > champion.metrics["wape"] * (1 + 1e-4)
     assert against(champion, slightly) == ()
@@ -147,7 +149,7 @@ def test_what_chance_explains_does_not_keep_a_candidate_from_going_out() -> None
     assert objection.endswith("over 28 days), wanted surely no worse than 0%")
 
 
-def test_a_candidate_that_is_worse_by_more_than_chance_stays() -> None:
+def test_a_significantly_worse_candidate_is_rejected() -> None:
     (objection,) = against(scores_of("champion", off_by(0.1)), scores_of("candidate", off_by(0.104)))
     assert objection == (
         "wape is 0.1040, wanted at most 0.1000 to beat champion (0.1000); the candidate is 4.0 % worse than champion "
@@ -173,7 +175,7 @@ def test_a_large_depot_has_a_veto_and_a_small_one_has_none() -> None:
     assert against(champion, scores_of("candidate", off_by(by))) == ()
 
 
-def test_a_forecast_that_is_no_number_is_named() -> None:
+def test_a_forecast_that_is_not_a_number_is_named() -> None:
     median = off_by(0.05).copy()
     median[2, 9] = NAN
     objections = against(scores_of("champion", off_by(0.1)), scores_of("candidate", median))
@@ -184,7 +186,8 @@ def test_a_forecast_that_is_no_number_is_named() -> None:
 
 
 def covering(covered: Any, bias: float = 0.0) -> tuple[str, ...]:
-    """The objections to a candidate whose 80 % interval covers where `covered` (depots, days) says so."""
+    """Return the objections to a candidate whose 80 % interval covers the actuals of the days in
+    `covered` (depots, days)."""
     inside = np.atleast_2d(np.asarray(covered, bool))
     median = np.full(inside.shape, 100 * (1 + bias))
     actual = np.where(inside, 100.0, np.where(np.arange(inside.shape[1]) % 2, 80.0, 120.0))
@@ -196,32 +199,33 @@ def covering(covered: Any, bias: float = 0.0) -> tuple[str, ...]:
 
 
 def spread(covered: int, days: int = 30) -> Any:
-    """Covered on so many days, spread over all."""
+    """Return a mask with a given number of covered days, evenly spread."""
     day = np.arange(days)
     return (day + 1) * covered // days > day * covered // days
 
 
-def test_one_depot_with_thirty_days_passes_unless_its_coverage_is_surely_outside() -> None:
-    # A model that covers 0.8 covers 18 to 29 of 30 days in 99 of 100 backtests; 23 to 25 lie within 0.74 to 0.86.
+def test_one_depot_with_thirty_days_passes_unless_its_coverage_is_significantly_off() -> None:
+    # A model with coverage 0.8 covers 18 to 29 of 30 days in 99 of 100 backtests; 23 to 25 lie
+    # within 0.74 to 0.86.
     assert [covered for covered in range(31) if not covering(spread(covered))] == [*range(18, 30)]
     assert covering(spread(30)) == (
         "the 80 % interval covers 1.000, wanted 0.74 to 0.86, which is more than chance over 30 days",
     )
 
 
-def test_a_large_fleet_that_is_badly_calibrated_is_refused() -> None:
+def test_a_badly_calibrated_large_fleet_is_rejected() -> None:
     random = np.random.default_rng(0)
     for share, admitted in ((0.6, False), (0.7, False), (0.8, True), (0.9, False), (1.0, False)):
         assert (covering(random.random((100, 30)) < share) == ()) == admitted, share
 
 
-def test_depots_that_miss_together_count_as_the_days_that_they_are() -> None:
+def test_depots_with_common_errors_count_as_days() -> None:
     random = np.random.default_rng(0)
     days = random.random(30) < 0.68
     assert covering(np.tile(days, (100, 1))) == covering(days) == ()
 
 
-def test_days_that_miss_one_after_another_tell_less_than_as_many_apart() -> None:
+def test_consecutive_misses_count_less_than_separate_ones() -> None:
     apart, together = np.arange(60) % 5 < 3, np.arange(60) < 36
     assert apart.sum() == together.sum()
     assert covering(apart)
@@ -229,7 +233,8 @@ def test_days_that_miss_one_after_another_tell_less_than_as_many_apart() -> None
 
 
 def biased(by: Any) -> tuple[str, ...]:
-    """The objections to a bias, of one depot with actuals of 100 whose medians are off by a share a day."""
+    """Return the objections to a bias of one depot with actuals of 100 whose medians have an error
+    of a given share per day."""
     median = 100 * (1 + np.atleast_2d(np.asarray(by, float)))
     folds = (fold(np.stack([median - 50, median, median + 50], axis=-1), np.full(median.shape, 100.0)),)
     size = scale(np.ones(len(median)))
@@ -237,7 +242,7 @@ def biased(by: Any) -> tuple[str, ...]:
     return judge(candidate, {"seasonal_naive": scores("seasonal_naive", wape=9.0)}, Gate()).objections
 
 
-def test_a_bias_objects_where_chance_does_not_explain_it_whatever_its_sign() -> None:
+def test_a_significant_bias_of_either_sign_is_an_objection() -> None:
     noise = np.where(np.arange(30) % 2, 0.2, -0.2) * np.repeat([1, -1, 1], 10)
     for sign in (1, -1):
         assert biased(sign * (0.04 + np.random.default_rng(1).permutation(noise))) == ()
@@ -248,7 +253,7 @@ def test_a_bias_objects_where_chance_does_not_explain_it_whatever_its_sign() -> 
         )
 
 
-def test_days_without_demand_are_said_in_one_sentence() -> None:
+def test_days_without_demand_are_reported_in_one_sentence() -> None:
     zeros = np.zeros((2, 5))
     folds = (fold(np.zeros((2, 5, 3)), zeros),)
     candidate = Scores("candidate", folds, measure(folds, scale([NAN, NAN])), scale([NAN, NAN]))
@@ -261,13 +266,15 @@ def test_days_without_demand_are_said_in_one_sentence() -> None:
     )
 
 
-# --- the model that is published where the candidate is refused -------------------------------------------------------
+# --- the model that is published if the candidate is rejected
+# ---------------------------------------------------------
 
 WAVE = np.where(np.arange(DAYS) % 2, 1.0, -1.0)  # no bias over two days
 
 
 def measured(model: str, by: Any, sample: tuple[str, ...] | None = None) -> Scores:
-    """Scores of medians that are off by a share of the actual, with their own bias and coverage."""
+    """Return scores of medians with an error that is a share of the actual, with their own bias and
+    coverage."""
     scores = scores_of(model, off_by(by))
     folds = scores.folds if sample is None else tuple(of_all.among(sample) for of_all in scores.folds)
     size = scale(np.ones(len(folds[0].actuals)))
@@ -279,7 +286,7 @@ def judged_with_prior(by: Any, prior: Any, sample: tuple[str, ...] | None = None
     return judge(measured("candidate", by), rivals, Gate(**{"coverage": (0.1, 1.0), **gate}), instead="prior")
 
 
-def test_a_biased_candidate_is_admitted_where_the_prior_is_worse_by_more_than_chance() -> None:
+def test_a_biased_candidate_is_admitted_if_the_prior_is_significantly_worse() -> None:
     judged = judged_with_prior(-0.05, 0.2 * WAVE)
     assert judged.admitted
     bias, caution = judged.objections
@@ -288,11 +295,11 @@ def test_a_biased_candidate_is_admitted_where_the_prior_is_worse_by_more_than_ch
     assert judged.sentence() == f"admitted with a caution: {bias}; {caution}"
 
 
-def test_a_biased_candidate_is_refused_where_the_prior_is_as_accurate_and_has_no_bias() -> None:
+def test_a_biased_candidate_is_rejected_if_the_prior_is_as_accurate_and_unbiased() -> None:
     assert not judged_with_prior(-0.05, 0.05 * WAVE).admitted
 
 
-def test_a_biased_candidate_is_admitted_where_the_prior_is_as_biased_and_no_better() -> None:
+def test_a_biased_candidate_is_admitted_if_the_prior_is_as_biased_and_no_better() -> None:
     judged = judged_with_prior(-0.05, 0.05 + 0.01 * WAVE)
     assert judged.admitted
     assert judged.objections[-1] == (
@@ -306,14 +313,14 @@ def test_a_bad_coverage_is_compared_with_the_coverage_of_the_prior() -> None:
     assert not judged_with_prior(0.01, 0.0, coverage=(0.1, 0.2)).admitted
 
 
-def test_a_candidate_that_loses_to_the_published_model_is_refused_whatever_its_bounds() -> None:
+def test_a_candidate_worse_than_the_published_model_is_rejected_within_any_bounds() -> None:
     rivals = {"champion": measured("champion", 0.01 * WAVE), "seasonal_naive": measured("seasonal_naive", 2.0)}
     judged = judge(measured("candidate", 0.05), rivals, Gate(coverage=(0.1, 1.0)), instead="champion")
     assert not judged.admitted
     assert len(judged.objections) == 3  # the metric, the largest depot, the bias
 
 
-def test_a_candidate_that_loses_to_a_baseline_is_admitted_where_the_champion_is_surely_worse_still() -> None:
+def test_a_candidate_worse_than_a_baseline_is_admitted_if_the_champion_is_worse_still() -> None:
     rivals = {"champion": measured("champion", 0.2 * WAVE), "seasonal_naive": measured("seasonal_naive", 0.01)}
     judged = judge(measured("candidate", 0.02), rivals, Gate(coverage=(0.1, 1.0)), instead="champion")
     assert judged.admitted
@@ -321,5 +328,5 @@ def test_a_candidate_that_loses_to_a_baseline_is_admitted_where_the_champion_is_
 
 
 def test_a_sample_of_the_depots_is_enough_to_compare_with_the_prior() -> None:
-    """As in a large fleet, whose prior is scored on some of its depots."""
+    """As in a large fleet, where the prior is scored on a sample of its depots."""
     assert judged_with_prior(-0.05, 0.2 * WAVE, sample=("D4", "D0")).admitted

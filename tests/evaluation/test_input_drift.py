@@ -1,4 +1,4 @@
-"""Shares of unknown and closed days, and covariates, against their own past."""
+"""Shares of unknown and closed days, and covariates, compared with their own past."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from forecaster.evaluation.input_drift import share
 DAYS = input_drift.YEAR + input_drift.WINDOW
 
 
-def test_more_unknown_days_than_in_any_four_weeks_of_the_year_are_told() -> None:
+def test_more_unknown_days_than_in_any_four_weeks_of_the_year_are_reported() -> None:
     unknown = np.random.default_rng(0).random((50, DAYS)) < 0.02
     everything = np.ones_like(unknown)
     assert share(unknown, everything).direction == 0
@@ -21,7 +21,7 @@ def test_more_unknown_days_than_in_any_four_weeks_of_the_year_are_told() -> None
     assert round(now.usual, 2) == 0.02
 
 
-def test_closed_on_sundays_as_ever_is_no_drift_and_without_a_year_nothing_is_said() -> None:
+def test_regular_closed_days_are_not_drift_and_less_than_a_year_is_not_judged() -> None:
     closed = np.tile(np.arange(DAYS) % 7 == 6, (5, 1))
     assert share(closed, np.ones_like(closed)).direction == 0
     short = share(np.ones((5, 60), bool), np.ones((5, 60), bool))
@@ -36,7 +36,7 @@ def test_a_depot_is_not_in_business_before_its_first_count_nor_after_its_last_op
     assert input_drift.in_business(open_, known).tolist() == [[False, False, True, True, True, True, False]]
 
 
-def test_a_covariate_that_leaves_its_past_or_stands_still_is_told_and_a_season_is_not() -> None:
+def test_an_unusual_or_constant_covariate_is_reported_but_not_a_season() -> None:
     random = np.random.default_rng(1)
     day = np.arange(3 * 365)
     winter = 10 - 10 * np.cos(2 * np.pi * day / 365) + random.normal(size=len(day))
@@ -51,7 +51,7 @@ def test_a_covariate_that_leaves_its_past_or_stands_still_is_told_and_a_season_i
     assert input_drift.covariate_drifts(means[-100:], ("winter", "left", "still", "never")) == ()
 
 
-def test_a_holiday_of_each_year_is_no_drift_in_its_season() -> None:
+def test_an_annual_holiday_is_not_drift_in_its_season() -> None:
     flag = np.zeros(3 * 365 + 20)
     for year in range(4):
         flag[year * 365 : year * 365 + 14] = 1

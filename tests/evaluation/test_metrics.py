@@ -1,4 +1,4 @@
-"""Each metric by hand and against its definition; signs, and what has nothing to be measured on."""
+"""Each metric by hand and against its definition; signs, and sets of days that cannot be measured."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ ORACLES: dict[str, Callable[[Doubles, Doubles, Doubles], float]] = {
 
 
 @pytest.mark.parametrize("name", ORACLES)
-def test_each_metric_is_its_definition_over_many_folds(name: str) -> None:
+def test_each_metric_matches_its_definition_over_many_folds(name: str) -> None:
     random = np.random.default_rng(3)
     folds, actuals, quantiles = [], [], []
     for _ in range(3):
@@ -95,25 +95,25 @@ def test_each_metric_is_its_definition_over_many_folds(name: str) -> None:
     assert measure(folds, scale(size))[name] == pytest.approx(expected)
 
 
-def test_unknown_days_count_for_nothing() -> None:
+def test_unknown_days_do_not_count() -> None:
     of_known_day = measure([fold([[[8, 12, 14]]], [[10]])], ONE_DEPOT)
     assert measure([fold([[[8, 12, 14], [0, 1e9, 2e9]]], [[10, NAN]])], ONE_DEPOT) == of_known_day
     assert of_known_day["days"] == 1
 
 
-def test_the_ends_of_the_band_belong_to_it() -> None:
+def test_the_ends_of_the_band_count_as_inside() -> None:
     quantiles = [[[8, 12, 14]] * 4]
     assert measure([fold(quantiles, [[8, 14, 7.9, 14.1]])], ONE_DEPOT)["coverage"] == 0.5
 
 
-def test_days_without_orders_are_left_out_of_mape_alone() -> None:
+def test_days_without_orders_are_left_out_of_mape_only() -> None:
     metrics = measure([fold([[[0, 1, 2], [0, 11, 12]]], [[0, 10]])], ONE_DEPOT)
     assert metrics["mape"] == pytest.approx(0.1)
     assert metrics["wape"] == pytest.approx(0.2)
     assert metrics["days"] == 2
 
 
-def test_where_nobody_ever_came_shares_are_unknown() -> None:
+def test_without_any_orders_shares_are_nan() -> None:
     metrics = measure([fold([[[0, 1, 2]]], [[0]])], ONE_DEPOT)
     assert {name for name, value in metrics.items() if isnan(value)} == {
         "mape", "wape", "bias", "wql", "width", "winkler",
@@ -123,7 +123,7 @@ def test_where_nobody_ever_came_shares_are_unknown() -> None:
 
 
 @pytest.mark.parametrize("folds", [[], [fold([[[0, 1, 2]], [[0, 1, 2]]], [[NAN], [NAN]])]])
-def test_with_nothing_to_score_every_metric_is_unknown(folds: list[Fold]) -> None:
+def test_with_nothing_to_score_every_metric_is_nan(folds: list[Fold]) -> None:
     metrics = measure(folds, scale([1, 1]))
     assert metrics.pop("days") == 0
     assert all(isnan(value) for value in metrics.values())
@@ -154,14 +154,14 @@ def test_the_scale_is_the_mean_weekly_change_by_hand() -> None:
     assert np.isnan(seasonal_scale(demand[:, :5], usable[:, :5]).absolute).all()
 
 
-def test_a_forecast_that_is_no_number_poisons_what_it_is_part_of() -> None:
+def test_a_forecast_that_is_nan_makes_its_metrics_nan() -> None:
     metrics = measure([fold([[[8, NAN, 14]], [[8, 12, 14]]], [[10], [10]])], scale([1, 1]))
     assert {name for name, value in metrics.items() if isnan(value)} == {
         "mape", "smape", "wape", "mae", "rmse", "mase", "rmsse", "bias", "wql", "pinball_0.5",
     }  # fmt: skip
 
 
-def test_metrics_are_those_of_utilsforecast() -> None:
+def test_metrics_match_utilsforecast() -> None:
     from utilsforecast import losses
 
     random = np.random.default_rng(5)
@@ -204,7 +204,7 @@ def _long(counts: Any, start: int) -> pd.DataFrame:
 # --- parts ------------------------------------------------------------------------------------------------------------
 
 
-def test_parts_are_measured_by_whatever_they_are_called() -> None:
+def test_parts_are_measured_by_their_labels() -> None:
     days = scored([fold([[[8, 12, 14], [10, 16, 18]], [[0, 1, 2], [0, 1, 2]]], [[10, 20], [NAN, 1]])], scale([1, 1]))
     by_depot = by(days, days.depot)
     assert list(by_depot) == ["0", "1"]
@@ -220,7 +220,7 @@ def test_the_total_sums_depots_of_a_day() -> None:
     folds = [fold([[[8, 12, 14], [10, 16, 18]], [[0, 1, 2], [0, 5, 9]]], [[10, 20], [3, NAN]])]
     total = totals(scored(folds, scale([1, 1])))
     assert total.actual.tolist() == [13, 20]
-    assert total.median.tolist() == [13, 16]  # what was not scored is in neither sum
+    assert total.median.tolist() == [13, 16]  # unscored days are in neither sum
     metrics = of_days(total)
     assert metrics["wape"] == pytest.approx(4 / 33)
     assert isnan(metrics["mase"])

@@ -1,4 +1,4 @@
-"""The difference of two models on the same days, with what chance explains of it."""
+"""The difference of two models on the same days, and its significance."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ SIZE = scale([1.0, 2.0])
 
 
 def test_the_difference_and_its_bounds_by_hand() -> None:
-    """Errors of two depots on two days: theirs are 2 throughout; ours 1 and 1 on the first, 3 and 1 on the second."""
+    """Errors of two depots on two days: theirs are always 2; ours 1 and 1 on the first, 3 and 1 on
+    the second."""
     ours = [fold([[[0, 11, 20], [0, 13, 20]], [[0, 11, 20], [0, 9, 20]]], [[10, 10], [10, 10]])]
     theirs = [fold([[[0, 12, 20]] * 2] * 2, [[10, 10], [10, 10]])]
     result = difference(ours, theirs, SIZE, "wape")
     assert result.relative == pytest.approx((6 - 8) / 8)
-    residuals = np.array([-2 + 0.25 * 4, 0 + 0.25 * 4])  # of each day: the difference, less its share of theirs
+    residuals = np.array([-2 + 0.25 * 4, 0 + 0.25 * 4])  # for each day: the difference, minus its share of theirs
     error = np.sqrt((residuals**2).sum() * 2) / 8
     assert result.high - result.relative == pytest.approx(1.6448536 * error)
     assert result.relative - result.low == pytest.approx(1.6448536 * error)
@@ -31,7 +32,8 @@ def test_the_difference_and_its_bounds_by_hand() -> None:
 
 
 def test_the_bounds_of_three_days_by_hand() -> None:
-    """Ours are off by 1.5, 2 and 4 and theirs by 2: the variance of three days has two degrees of freedom."""
+    """Our errors are 1.5, 2 and 4 and theirs are 2: the variance of three days has two degrees of
+    freedom."""
     ours = [fold([[[0, 11.5, 20], [0, 12, 20], [0, 14, 20]]], [[10, 10, 10]])]
     theirs = [fold([[[0, 12, 20]] * 3], [[10, 10, 10]])]
     result = difference(ours, theirs, SIZE, "wape")
@@ -46,10 +48,10 @@ def test_a_single_depot_is_compared_alone() -> None:
     theirs = [fold([[[0, 12, 20]]] * 2, [[10], [10]])]
     result = pairs(ours, theirs, SIZE, "wape").difference(0)
     assert (result.relative, result.days) == (-0.5, 1)
-    assert (result.low, result.high) == (-float("inf"), float("inf"))  # one day tells nothing of chance
+    assert (result.low, result.high) == (-float("inf"), float("inf"))  # one day has no information about chance
 
 
-def test_only_days_that_both_were_scored_on_count() -> None:
+def test_only_days_on_which_both_were_scored_count() -> None:
     ours = [fold([[[0, 11, 20], [0, 99, 100]]], [[10, 10]])]
     theirs = [fold([[[0, 12, 20], [0, 12, 20]]], [[10, NAN]])]
     assert difference(ours, theirs, scale([1]), "wape").relative == -0.5

@@ -16,25 +16,25 @@ def score(actual: float, *quantiles: float, levels: tuple[float, ...] = LEVELS) 
     return float(pit_scores(np.array([actual]), np.array([quantiles]), levels)[0])
 
 
-def test_a_count_on_the_median_scores_zero_and_on_the_range_what_its_level_says() -> None:
+def test_counts_on_the_quantiles_score_their_normal_quantiles() -> None:
     assert score(1000, 800, 1000, 1200) == pytest.approx(0, abs=1e-3)
     assert score(1200, 800, 1000, 1200) == pytest.approx(NormalDist().inv_cdf(0.9), abs=0.01)
     assert score(800, 800, 1000, 1200) == pytest.approx(NormalDist().inv_cdf(0.1), abs=0.01)
 
 
-def test_beyond_the_range_the_score_goes_on_up_to_three() -> None:
+def test_beyond_the_range_the_score_is_extrapolated_up_to_three() -> None:
     assert score(1400, 800, 1000, 1200) == pytest.approx(2 * NormalDist().inv_cdf(0.9), abs=0.01)
     assert score(9000, 800, 1000, 1200) == pytest.approx(FARTHEST)
     assert score(0, 800, 1000, 1200) == pytest.approx(-FARTHEST)
 
 
-def test_a_zero_where_six_days_in_ten_are_zero_is_nothing_special() -> None:
-    """F(½) is 0.58 or so: the middle of the jump is 0.29."""
+def test_a_zero_is_unremarkable_if_six_days_in_ten_are_zero() -> None:
+    """F(½) is about 0.58: the middle of the jump is 0.29."""
     assert score(0, 0, 0, 2, levels=(0.2, 0.5, 0.8)) == pytest.approx(-0.52, abs=0.2)
     assert score(0, 0, 0, 0) == pytest.approx(0, abs=0.01)
 
 
-def test_what_is_not_known_has_no_score() -> None:
+def test_unknown_values_have_no_score() -> None:
     scores = pit_scores(np.array([np.nan, 5.0]), np.array([[1.0, 2.0, 3.0], [1.0, np.nan, 3.0]]), LEVELS)
     assert np.isnan(scores).all()
     assert pit_scores(np.zeros(0), np.zeros((0, 3)), LEVELS).shape == (0,)
@@ -51,6 +51,6 @@ def test_scores_of_poisson_counts_under_their_own_quantiles_have_mean_zero_at_ev
 
 
 @pytest.mark.parametrize("levels", [(0.1, 0.9), (0.1, 0.4, 0.9), (0.9, 0.5, 0.1)])
-def test_levels_without_a_median_or_out_of_order_are_refused(levels: tuple[float, ...]) -> None:
+def test_levels_without_a_median_or_out_of_order_are_rejected(levels: tuple[float, ...]) -> None:
     with pytest.raises(ValueError, match=r"wanted three or more that rise, with 0\.5"):
         pit_scores(np.zeros(1), np.zeros((1, len(levels))), levels)

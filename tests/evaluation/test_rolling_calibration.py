@@ -1,4 +1,4 @@
-"""Intervals that follow a model's own errors, known by each cutoff and not a day earlier."""
+"""Intervals that follow a model's own errors, known at each cutoff and not earlier."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def fleet(noise: float = 0.3) -> Panel:
 
 
 def narrow(panel: Panel) -> Forecast:
-    """The right median, and a third of the distances that would hold four fifths."""
+    """Forecast the correct median, and a third of the distances that would cover four fifths."""
     reach = 1.2816 * 0.1 * np.array([-1, 0, 1])
     quantiles = np.tile(np.expm1(np.log(101) + reach), (len(panel.depot_ids), panel.horizon, 1)).astype(np.float32)
     open_ = panel.open[:, panel.history :]
@@ -40,7 +40,7 @@ def widths(forecast: Forecast) -> Floats:
     return relative
 
 
-def test_intervals_that_were_too_narrow_widen_with_what_came_and_hold_what_they_promise() -> None:
+def test_narrow_intervals_widen_with_actuals_to_nominal_coverage() -> None:
     panel = fleet()
     at = backtest.cutoffs(panel, HELD_OUT)
     rolling = RollingCalibration(narrow)
@@ -53,8 +53,9 @@ def test_intervals_that_were_too_narrow_widen_with_what_came_and_hold_what_they_
     assert widths(last).mean() == pytest.approx(1, abs=0.08)
 
 
-def test_a_cutoff_knows_what_came_until_then_and_nothing_after_it() -> None:
-    """Cutoffs a day apart: of yesterday's forecast one day has come. What comes later may be anything."""
+def test_a_cutoff_uses_only_earlier_actuals() -> None:
+    """Cutoffs a day apart: one day of yesterday's forecast has an actual. Later days may have any
+    value."""
     panel = fleet()
     at = backtest.cutoffs(panel, 21, every=1)
     place = panel.days.tolist().index(at[9])
@@ -65,15 +66,15 @@ def test_a_cutoff_knows_what_came_until_then_and_nothing_after_it() -> None:
     assert widths(wild[12].forecast).mean() > 1.5 * widths(calm[12].forecast).mean()
 
 
-def test_what_was_said_before_the_first_cutoff_counts_from_the_beginning() -> None:
+def test_forecasts_before_the_first_cutoff_count() -> None:
     panel = fleet()
     at = backtest.cutoffs(panel, HELD_OUT)
     earlier = [narrow(panel.at(at[0] - timedelta(days=7 * weeks))) for weeks in (1, 2, 3, 4)]
     assert widths(RollingCalibration(narrow, earlier)(panel.at(at[0]))).mean() == pytest.approx(1, abs=0.1)
 
 
-def test_days_that_the_model_was_trained_on_tell_nothing() -> None:
-    """Forecasts that began before the end of training count where their days lie after it."""
+def test_training_days_do_not_count() -> None:
+    """Forecasts that began before the end of training count on the days after it."""
     panel = fleet()
     at = backtest.cutoffs(panel, HELD_OUT)[0]
     earlier = [narrow(panel.at(at - timedelta(days=back))) for back in (10, 4)]
@@ -82,7 +83,7 @@ def test_days_that_the_model_was_trained_on_tell_nothing() -> None:
         assert widths(rolling(panel.at(at))).mean() == pytest.approx(width, abs=0.15)
 
 
-def test_days_that_were_closed_tell_nothing() -> None:
+def test_closed_days_do_not_count() -> None:
     panel = fleet()
     at = backtest.cutoffs(panel, HELD_OUT)
     shut = replace(panel, open=np.arange(DAYS + 7)[None] < DAYS - HELD_OUT + np.zeros((30, 1)))

@@ -1,4 +1,4 @@
-"""The whole's metrics are found again in its parts."""
+"""The metrics of the segments add up to those of the whole."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def four_depots() -> Panel:
     return replace(panels.panel(4, 120, 7), attributes={"city": ("Ulm", "Bonn", "Ulm", "")})
 
 
-def test_each_part_has_all_scored_days_once_in_the_order_that_people_read() -> None:
+def test_each_part_has_all_scored_days_once_in_reading_order() -> None:
     panel = four_depots()
     scores = judged(panel)
     by_part = segments.parts(scores, panel)
@@ -38,7 +38,8 @@ def test_each_part_has_all_scored_days_once_in_the_order_that_people_read() -> N
 
 
 def test_parts_by_hand() -> None:
-    """Two depots in two cities; the forecast says 10 always; Monday the 8th is the holiday of the second."""
+    """Two depots in two cities; the forecast is always 10; Monday the 8th is a holiday of the
+    second."""
     quantiles = np.full((2, 2, 3), 10.0)
     panel = replace(panels.bare(np.full((2, 9), 10.0), horizon=2), attributes={"city": ("A", "B")})
     calendar = np.zeros((2, 11, 1), np.float32)
@@ -53,6 +54,6 @@ def test_parts_by_hand() -> None:
     assert segments.depots(Scores("m", (fold,), {}, panels.scale([1.0, 1.0])), panel)["D1"]["mae"] == pytest.approx(7.5)
 
 
-def test_a_part_that_says_what_the_whole_says_is_left_out() -> None:
+def test_a_part_equal_to_the_whole_is_left_out() -> None:
     panel = panels.panel(2, 60, 7)
     assert "city" not in segments.parts(judged(panel), panel)

@@ -1,4 +1,4 @@
-"""A real Prefect of the tests' own, and no pauses between tries."""
+"""A separate, real Prefect server for the tests, and no pauses between retries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ os.environ["FORECASTER_PAUSE"] = "0"  # read when the tasks are imported
 
 @pytest.fixture
 def predicts_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For tests that are not about the process that predicts."""
+    """Predict in this process, for tests that do not need a separate one."""
     from tests.calls import predict_in_this_process
 
     predict_in_this_process(monkeypatch)
@@ -24,7 +24,8 @@ def predicts_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Prefect's server for the whole test run, which only this process knows: the environment stays as it was."""
+    """Run Prefect's server for the whole test run; only this process knows it, and the environment
+    is restored."""
     before = dict(os.environ)
     state = tmp_path_factory.mktemp("state")
     prefect_home.put_into(state)

@@ -1,6 +1,7 @@
-"""Kill a night at boundaries of its stages and within stages, each run further on than the one before.
+"""Kill a run at the boundaries of its stages and within stages; each run gets further than the one
+before.
 
-Called by a test as a program of its own: children are forked from it before any thread runs.
+Called by a test as a separate program: children are forked from it before any thread runs.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def at_boundary(stage: str, *, ended: bool) -> Callable[[], None]:
 
 
 def within_training() -> None:
-    """The night dies once its training process has told of an epoch."""
+    """Kill the run once its training process has reported an epoch."""
     real = train._run_child
 
     def dying(panel: bytes, spec: Any, file: Path, profile: Any, hears: train.Listeners) -> Any:
@@ -80,7 +81,7 @@ def within_training() -> None:
 
 
 def within_export() -> None:
-    """The second of a bundle's files is about to be settled on the disk."""
+    """Die before the second file of a bundle is synced to disk."""
     real, calls = os.fsync, [0]
 
     def dying(descriptor: int) -> None:
@@ -94,7 +95,8 @@ def within_export() -> None:
 
 
 def within_prediction() -> None:
-    """The archive has the forecasts, the ledger does not yet; the prediction is made in this process."""
+    """Die when the archive has the forecasts but the ledger does not; the prediction runs in this
+    process."""
     before(Ledger, "publish")()
 
     def here(self: Night) -> Any:
@@ -129,7 +131,7 @@ POINTS: dict[str, Callable[[], None]] = {
 
 
 def night(file: Path, trained: Path) -> int:
-    """Run the line as it is; each training process that is started leaves a line in a file."""
+    """Run the line unchanged; log each training process that starts and ends in a file."""
     real = train._run_child
 
     def counted(*arguments: Any) -> Any:
@@ -146,9 +148,10 @@ def night(file: Path, trained: Path) -> int:
 
 
 def main() -> None:
-    """Usage: killed.py FOLDER [POINT...]; kills at these points or at all, and prints the results as JSON."""
+    """Run `killed.py FOLDER [POINT...]`: kill at these points, or at all, and print the results as
+    JSON."""
     folder, points = Path(sys.argv[1]), sys.argv[2:] or POINTS
-    pandera.pandas.DataFrameSchema({}).validate(pd.DataFrame())  # which imports what it needs when it is called
+    pandera.pandas.DataFrameSchema({}).validate(pd.DataFrame())  # imports its dependencies on the first call
     file, trained = pipeline_for_prefect(folder), folder / "trained"
     trained.touch()
     died = {}

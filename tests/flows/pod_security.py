@@ -1,4 +1,4 @@
-"""What Kubernetes' Pod Security Standard `restricted`, which our namespace enforces, refuses of a pod."""
+"""Checks of Kubernetes' Pod Security Standard `restricted`, which our namespace enforces."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 
 def restricted(pod: Mapping[str, Any]) -> list[str]:
-    """The fields for which a pod would not be let in; empty for one that is.
+    """Return the fields for which a pod would be rejected; empty if it is accepted.
 
-    kubernetes.io/docs/concepts/security/pod-security-standards, of what containers of ours declare.
+    Covers the container settings of kubernetes.io/docs/concepts/security/pod-security-standards.
     """
     of_pod = pod.get("securityContext", {})
     refused = []

@@ -1,4 +1,4 @@
-"""Local receivers of notifications: a web server and a mail server that keep what they get."""
+"""Local receivers of notifications: a web server and a mail server that record what they get."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 @contextmanager
 def webhook(status: int = 204, answer: str = "") -> Iterator[tuple[str, list[str]]]:
-    """An address, and the bodies that were posted to it; each is answered alike."""
+    """Run a web server; yields its address and the posted bodies. All requests get the same answer."""
     bodies: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -30,7 +30,7 @@ def webhook(status: int = 204, answer: str = "") -> Iterator[tuple[str, list[str
 
 @contextmanager
 def mailbox() -> Iterator[tuple[int, list[str]]]:
-    """A port that speaks as much SMTP as a client needs to leave a message, and the messages."""
+    """Run a minimal SMTP server; yields its port and the messages."""
     messages: list[str] = []
 
     class Handler(socketserver.StreamRequestHandler):

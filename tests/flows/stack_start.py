@@ -1,4 +1,5 @@
-"""The start of `forecaster up`, waited for with an end: where it does not come up, what it said and its parts' logs."""
+"""Waits, with a limit, for `forecaster up` to start; on failure shows its output and its parts'
+logs."""
 
 from __future__ import annotations
 
@@ -10,12 +11,13 @@ import pytest
 
 from forecaster.config import Spec
 
-PATIENCE = 400.0  # seconds until it must be up, far below the limit of a test
+PATIENCE = 400.0  # seconds until it must be up, well below the limit of a test
 LAST_LINES = 15
 
 
 def lines_until_up(process: subprocess.Popen[str], spec: Spec, *, patience: float = PATIENCE) -> list[str]:
-    """What it says until everything is up. Fails, with all that there is to read, where it ends or takes longer."""
+    """Return its output until everything is up. Fails, with all available logs, if it ends or takes
+    longer."""
     report: list[str] = []
 
     def give_up() -> None:
@@ -27,7 +29,7 @@ def lines_until_up(process: subprocess.Popen[str], spec: Spec, *, patience: floa
         try:
             process.wait(60)
         except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGABRT)  # Python's fault handler says where it stands
+            process.send_signal(signal.SIGABRT)  # Python's fault handler prints the stacks
 
     timer = threading.Timer(patience, give_up)
     timer.start()

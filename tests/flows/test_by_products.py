@@ -1,4 +1,5 @@
-"""Only what is needed to forecast may fail a run: whatever else is damaged, it is out, and a note names what lacks."""
+"""Only failures that prevent a forecast may fail a run: after any other damage it is published,
+with a note."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.long
 ROOT = Path(__file__).resolve().parents[2]
 LEGACY = "legacy: {source: {kind: parquet, path: legacy.parquet}}\n"
 MORE = f"registry: http://127.0.0.1:9\nschedule: {{cron: '0 3 * * *', deadline: '03:01'}}\n{LEGACY}"
-Damage = Callable[[Path], None]  # of the folder of a pipeline
+Damage = Callable[[Path], None]  # applied to the folder of a pipeline
 
 
 def forecaster(command: str, folder: Path, days: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -43,7 +44,7 @@ def forecaster(command: str, folder: Path, days: int = 0, **environment: str) ->
 
 @pytest.fixture(scope="module")
 def after_a_night(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A pipeline with a champion and a publication, and every table and file that a night leaves."""
+    """Return a pipeline with a champion, a publication, and all tables and files of a run."""
     folder = tmp_path_factory.mktemp("night")
     file = pipeline_that_knows_its_model(folder, MORE)
     rows = pd.DataFrame({"depot_id": ["D0"], "date": ["2026-05-10"], "forecast": ["31"]})
@@ -60,13 +61,13 @@ def after_a_night(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def folder(after_a_night: Path, tmp_path: Path) -> Path:
     copy = Path(shutil.copytree(after_a_night, tmp_path / "pipeline"))
-    with (copy / "demand.csv").open("a", encoding="utf-8") as source:  # what came of a day that was forecast
+    with (copy / "demand.csv").open("a", encoding="utf-8") as source:  # actuals of a day that was forecast
         source.write("".join(f"D{depot},2026-05-11,{30 * (1 + depot)}\n" for depot in range(4)))
     return copy
 
 
 def log_of(table: str) -> Damage:
-    """A Delta table whose last commit is no JSON."""
+    """Return a damage: a Delta table whose last commit is invalid JSON."""
 
     def damage(folder: Path) -> None:
         commits = folder / f"var/lake/{table}/_delta_log"
@@ -77,7 +78,7 @@ def log_of(table: str) -> Damage:
 
 
 def data_of(table: str, *, gone: bool) -> Damage:
-    """A Delta table whose files are cut, or gone."""
+    """Return a damage: a Delta table whose files are truncated or missing."""
 
     def damage(folder: Path) -> None:
         files = list((folder / f"var/lake/{table}").rglob("*.parquet"))
@@ -92,7 +93,7 @@ def data_of(table: str, *, gone: bool) -> Damage:
 
 
 def in_place_of(name: str) -> Damage:
-    """A file where a folder belongs, or a folder where a file belongs: it can be neither read nor written."""
+    """Return a damage: a file in place of a folder or vice versa, neither readable nor writable."""
 
     def damage(folder: Path) -> None:
         place = folder / "var" / name
@@ -127,7 +128,7 @@ def sql(statement: str) -> Damage:
 
 
 def legacy(frame: pd.DataFrame | bytes | None) -> Damage:
-    """The other system's file with other content; None: one that never opens."""
+    """Return a damage: other content in the legacy system's file; None is a file that never opens."""
 
     def damage(folder: Path) -> None:
         file = folder / "legacy.parquet"
@@ -200,7 +201,7 @@ BY_REFRESH: dict[str, tuple[Damage, int, str]] = {
 
 
 def published(folder: Path) -> str:
-    """The note of the last run, whose forecast is the one that is shown."""
+    """Return the note of the last run, after checking that its forecast is published."""
     with Ledger.open_reader(load(folder / "pipeline.yaml").ledger_url) as ledger:
         run, head = ledger.runs()[0], ledger.current("tiny")
     assert head is not None
@@ -211,7 +212,7 @@ def published(folder: Path) -> str:
 
 @pytest.mark.usefixtures("predicts_here")
 @pytest.mark.parametrize("name", BY_REFRESH)
-def test_a_forecast_goes_out_without_its_by_products(folder: Path, name: str) -> None:
+def test_publishes_a_forecast_without_its_by_products(folder: Path, name: str) -> None:
     damage, code, note = BY_REFRESH[name]
     damage(folder)
     night = Night.begin(str(folder / "pipeline.yaml"), NIGHT + timedelta(1), kind="refresh")
@@ -222,12 +223,12 @@ def test_a_forecast_goes_out_without_its_by_products(folder: Path, name: str) ->
     assert bool(message) == bool(note) or code == 0
 
 
-def test_a_model_is_made_without_a_cache_of_programs_and_goes_out_without_its_scores(folder: Path) -> None:
+def test_trains_without_a_program_cache_and_publishes_without_scores(folder: Path) -> None:
     log_of("scores")(folder)
     (cache := folder / "no folder").write_text("", "utf-8")
     process = forecaster("run", folder, days=1, JAX_COMPILATION_CACHE_DIR=str(cache))
     message = published(folder)
-    assert process.returncode == 3, process.stderr  # the registry refuses anyway
+    assert process.returncode == 3, process.stderr  # because of the registry
     assert "compiled programs of this night are not kept: " in process.stderr
     assert "the lake does not have tonight's scores: lake table 'scores'" in message
     assert "no model could be made" not in message
@@ -238,7 +239,7 @@ def test_a_model_is_made_without_a_cache_of_programs_and_goes_out_without_its_sc
     assert (run.tier, head.tier) == ("fresh", "fresh")
 
 
-def test_a_report_that_cannot_be_written_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_an_unwritable_report_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = pipeline(tmp_path)
     in_place_of("report.html")(make_state(tmp_path).parent)
     monkeypatch.setattr("forecaster.training.record.record", lambda *_, **__: "<!doctype html>")
@@ -247,7 +248,7 @@ def test_a_report_that_cannot_be_written_is_told_of(tmp_path: Path, monkeypatch:
     assert str(night.message).startswith("the report of tonight's model was not written: IsADirectoryError")
 
 
-def test_a_report_on_a_full_disk_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_a_full_disk_for_the_report_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = pipeline(tmp_path)
     (make_state(tmp_path) / f".report.html.{os.getpid()}").symlink_to("/dev/full")
     monkeypatch.setattr("forecaster.training.record.record", lambda *_, **__: "<!doctype html>")

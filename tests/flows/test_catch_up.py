@@ -1,4 +1,4 @@
-"""Past dates and missed nights: as of each date, into the archive, and the page stays as it is."""
+"""Past dates and missed nights: as of each date, into the archive, without changing the page."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ def after_a_refresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def file(after_a_refresh: Path, tmp_path: Path) -> Path:
-    """A pipeline whose readings are in the lake and whose last night is on the page."""
+    """Return a pipeline with its readings in the lake and its last run on the page."""
     shutil.copytree(after_a_refresh, tmp_path, dirs_exist_ok=True)
     return tmp_path / "pipeline.yaml"
 
 
 def cutoffs(file: Path) -> dict[str, set[str]]:
-    """Run → the cutoffs of what it put into the archive."""
+    """Return the archived cutoffs of each run."""
     cutoffs_of: dict[str, set[str]] = {}
     for row in Lake(load(file).lake_url).read("forecasts", columns=["run_id", "cutoff"]).to_pylist():
         cutoffs_of.setdefault(row["run_id"], set()).add(str(row["cutoff"]))
     return cutoffs_of
 
 
-def test_past_dates_are_forecast_oldest_first_as_they_were_known_and_only_once(file: Path) -> None:
+def test_past_dates_are_forecast_oldest_first_with_their_data_and_only_once(file: Path) -> None:
     first, last = LAST - timedelta(days=2), LAST
     backfilled = catch_up.backfill_dates(str(file), str(first), str(last), steps, trains=False, again=False)
     assert [night.as_of.date() for night in backfilled] == [first, first + timedelta(days=1), last]
@@ -54,13 +54,13 @@ def test_past_dates_are_forecast_oldest_first_as_they_were_known_and_only_once(f
         head = ledger.current("tiny")
         runs = {run.run_id: run for run in ledger.runs()}
     assert head is not None
-    assert head.publication_id == 1  # the page shows what it showed
+    assert head.publication_id == 1  # the page is unchanged
     assert {(runs[night.run_id].kind, runs[night.run_id].tier) for night in backfilled} == {("backfill", "fallback")}
     assert catch_up.backfill_dates(str(file), str(first), str(last), steps, trains=False, again=False) == []
     assert len(catch_up.backfill_dates(str(file), str(last), str(last), steps, trains=False, again=True)) == 1
 
 
-def test_the_command_says_what_it_leaves_out(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_reports_skipped_dates(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert start.backfill(file, load(file), LAST - timedelta(days=1), LAST, plain=True) == 3
     assert "nights to forecast: 2\n" in capsys.readouterr().err
     assert start.backfill(file, load(file), LAST - timedelta(days=1), LAST, plain=True) == 0
@@ -69,10 +69,10 @@ def test_the_command_says_what_it_leaves_out(file: Path, capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize("admitted", [True, False, None])
-def test_with_training_a_past_date_is_forecast_by_a_model_of_its_own_where_the_gate_lets_it(
+def test_with_training_a_past_date_gets_its_own_model_if_the_gate_admits_it(
     tmp_path: Path, admitted: bool | None
 ) -> None:
-    """The line with stages that do nothing; there is none to promote with. None: no model could be made."""
+    """Uses a line with stages that do nothing, and no promotion. None: no model could be made."""
 
     def train(*_: Any) -> str:
         if admitted is None:
@@ -98,13 +98,13 @@ def test_with_training_a_past_date_is_forecast_by_a_model_of_its_own_where_the_g
     assert [night.message for night in backfilled] == [message, message]
 
 
-def test_a_past_date_from_before_the_data_is_told_and_the_others_go_on(file: Path) -> None:
+def test_reports_a_date_before_the_data_and_continues(file: Path) -> None:
     backfilled = catch_up.backfill_dates(str(file), "2025-12-31", "2026-01-03", steps, trains=False, again=False)
     assert [night.outcome for night in backfilled][:2] == ["no_data", "no_data"]
     assert backfilled[-1].outcome == "degraded"
 
 
-def test_while_another_run_is_at_work_past_dates_wait(file: Path) -> None:
+def test_past_dates_wait_for_another_run(file: Path) -> None:
     other = Night.begin(str(file))
     backfilled = catch_up.backfill_dates(
         str(file), str(LAST - timedelta(days=1)), str(LAST), steps, trains=False, again=False
@@ -113,13 +113,13 @@ def test_while_another_run_is_at_work_past_dates_wait(file: Path) -> None:
     assert other.outcome == "running"
 
 
-def test_days_without_a_night_are_refused(file: Path) -> None:
+def test_rejects_days_without_a_scheduled_night(file: Path) -> None:
     ahead = date.today() + timedelta(days=30)
     with pytest.raises(SpecError, match="no night is scheduled"):
         catch_up.backfill_dates(str(file), str(ahead), str(ahead), steps, trains=False, again=False)
 
 
-def test_after_an_outage_the_missed_nights_are_past_night_for_the_newest_first_and_capped(tmp_path: Path) -> None:
+def test_after_an_outage_missed_nights_are_made_up_for_newest_first_and_capped(tmp_path: Path) -> None:
     file = pipeline(tmp_path, "schedule: {catch_up: 3}\n")
     spec, now = load(file), datetime.now(UTC)
     night = Night.begin(str(file), NIGHT, kind="refresh")
@@ -134,10 +134,10 @@ def test_after_an_outage_the_missed_nights_are_past_night_for_the_newest_first_a
     instants = [past_night.as_of for past_night in caught_up]
     assert instants == due[1:]
     assert instants == sorted(instants, reverse=True)
-    assert catch_up.missing_nights(str(file)) == due[:1]  # tonight's own is not made up for, but run
+    assert catch_up.missing_nights(str(file)) == due[:1]  # tonight's own is run, not made up for
 
 
-def test_a_night_begun_before_its_instant_is_due_and_as_of_that_instant(tmp_path: Path) -> None:
+def test_a_night_begun_early_is_due_and_as_of_its_scheduled_instant(tmp_path: Path) -> None:
     ahead = (datetime.now(UTC) + timedelta(seconds=59)).replace(second=0, microsecond=0)
     file = pipeline(tmp_path, f"schedule: {{cron: '{ahead.minute} {ahead.hour} * * *'}}\n")
     assert catch_up.missing_nights(str(file))[0] == ahead
@@ -147,7 +147,7 @@ def test_a_night_begun_before_its_instant_is_due_and_as_of_that_instant(tmp_path
         assert ledger.run(night.run_id).night == ahead
 
 
-def test_the_nights_before_one_are_published_and_the_page_ends_with_that_night_again(file: Path) -> None:
+def test_publishes_earlier_nights_and_then_the_current_one_again(file: Path) -> None:
     with Ledger.open_reader(load(file).ledger_url) as ledger:
         before = ledger.runs("tiny")
     night = Night.begin(str(file), NIGHT, kind="refresh")
@@ -163,5 +163,5 @@ def test_the_nights_before_one_are_published_and_the_page_ends_with_that_night_a
     assert kinds == [*(("backfill", day) for day in days), ("backfill", NIGHT.date())]
     assert (head.run_id, head.as_of) == (past[-1].run_id, NIGHT)
     assert change is not None
-    assert change.since == LAST  # the morning before: what its number is compared with
+    assert change.since == LAST  # the morning before, with which its number is compared
     assert catch_up.publish_past_nights(night, 3) == []

@@ -1,4 +1,5 @@
-"""What fails costs a tier or a sentence, not the forecasts: each run here ends with an outcome and the right code."""
+"""Failures cost a tier or add a sentence, but not the forecasts: each run ends with an outcome and
+the right exit code."""
 
 from __future__ import annotations
 
@@ -47,14 +48,14 @@ def ended(file: Path) -> tuple[str, int | None]:
     return last.outcome, last.exit_code
 
 
-def test_a_source_that_is_down_leaves_the_forecasts_of_what_is_known(tmp_path: Path) -> None:
+def test_forecasts_from_known_data_if_a_source_is_down(tmp_path: Path) -> None:
     file = pipeline(tmp_path)
     before = refresh(file)
     (tmp_path / "demand.csv").unlink()
     after = refresh(file)
-    assert (before.exit_code, after.exit_code) == (3, 3)  # no model has reigned yet: the fallback forecasts
+    assert (before.exit_code, after.exit_code) == (3, 3)  # there is no champion yet: the fallback forecasts
     assert str(after.message).startswith("the sources could not be read: ")
-    assert str(after.message).count("could not be read") == 1  # the page has it too, in the note of the fallback
+    assert str(after.message).count("could not be read") == 1  # the page shows it too, in the note of the fallback
     assert str(after.message).endswith("; Seasonal-naive fallback: no model was ever admitted.")
     assert after.progress.expected.keys() == {"ingest", "predict"}
     head = published_head(file)
@@ -63,7 +64,7 @@ def test_a_source_that_is_down_leaves_the_forecasts_of_what_is_known(tmp_path: P
     assert ended(file) == ("degraded", 3)
 
 
-def test_a_source_without_rows_and_nothing_known_leaves_the_page_as_it_was(tmp_path: Path) -> None:
+def test_an_empty_source_without_known_data_leaves_the_page_unchanged(tmp_path: Path) -> None:
     file = pipeline(tmp_path, days=0)
     night = refresh(file)
     assert ended(file) == ("no_data", 4)
@@ -71,7 +72,7 @@ def test_a_source_without_rows_and_nothing_known_leaves_the_page_as_it_was(tmp_p
     assert published_head(file) is None
 
 
-def test_a_batch_that_is_stopped_is_told_and_yesterdays_knowledge_forecasts(tmp_path: Path) -> None:
+def test_reports_a_stopped_batch_and_forecasts_from_yesterdays_data(tmp_path: Path) -> None:
     file = pipeline(tmp_path, days=129)
     refresh(file)
     rows = (tmp_path / "demand.csv").read_text("utf-8")
@@ -85,7 +86,7 @@ def test_a_batch_that_is_stopped_is_told_and_yesterdays_knowledge_forecasts(tmp_
 
 
 @pytest.mark.long
-def test_a_lake_that_cannot_be_read_any_more_after_the_panel_costs_no_forecast(tmp_path: Path) -> None:
+def test_forecasts_if_the_lake_becomes_unreadable_after_the_panel(tmp_path: Path) -> None:
     file = pipeline(tmp_path)
 
     def panel(night: Night) -> tuple[Knowledge, Panel]:
@@ -105,7 +106,7 @@ def test_a_lake_that_cannot_be_read_any_more_after_the_panel_costs_no_forecast(t
 
 
 def interpreter(folder: Path, script: str) -> str:
-    """What stands in for Python where the training's process is started, and for nothing else."""
+    """Return an executable that replaces Python only for the training process."""
     file = folder / "python"
     real = f'exec {sys.executable} "$@"'
     file.write_text(f'#!/bin/sh\ncase "$2" in\nforecaster.training.train) {script};;\n*) {real};;\nesac\n', "utf-8")
@@ -127,7 +128,7 @@ def interpreter(folder: Path, script: str) -> str:
     ],
 )
 @pytest.mark.long
-def test_a_training_that_dies_hangs_or_diverges_costs_the_model_and_not_the_night(
+def test_a_training_that_dies_hangs_or_diverges_costs_only_the_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, hours: float, message: str
 ) -> None:
     file = pipeline(tmp_path, f"schedule: {{max_training_hours: {hours}}}\n")
@@ -160,10 +161,8 @@ def raising(error: Exception) -> Callable[..., Any]:
     ],
 )
 @pytest.mark.long
-def test_whatever_fails_between_panel_and_prediction_the_prediction_comes(
-    tmp_path: Path, stage: str, error: Exception
-) -> None:
-    """The line with stages that do nothing, but for one that fails."""
+def test_predicts_after_any_failure_between_panel_and_prediction(tmp_path: Path, stage: str, error: Exception) -> None:
+    """Uses a line with stages that do nothing, except one that fails."""
     nothing = dict.fromkeys(("ingest", "train", "record", "register", "promote"), lambda *_: None)
     stages: dict[str, Any] = {"panel": lambda *_: (None, None), "export": lambda *_: "a bundle"}
     stages |= {"gate": lambda *_: SimpleNamespace(admitted=True), "backtest": lambda *_: (None, None)}
@@ -182,7 +181,7 @@ def test_whatever_fails_between_panel_and_prediction_the_prediction_comes(
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of one megabyte."""
+    """Mount a disk of one megabyte."""
     folder = tmp_path / "disk"
     folder.mkdir()
     if os.getuid() != 0:
@@ -214,7 +213,7 @@ def fill(folder: Path) -> None:
 
 @pytest.mark.parametrize("trouble", ["full", "read-only"])
 @pytest.mark.long
-def test_a_lake_that_cannot_be_written_is_told_and_the_forecasts_go_out(small_disk: Path, trouble: str) -> None:
+def test_reports_an_unwritable_lake_and_publishes_the_forecasts(small_disk: Path, trouble: str) -> None:
     file = pipeline(small_disk.parent, f"lake: {small_disk / 'lake'}\n", days=129)
     refresh(file)
     more_readings(file)
@@ -242,7 +241,7 @@ sys.exit(night.run(lambda: t.lines.predict_only(night, t.steps)).exit_code)
 
 
 @pytest.mark.long
-def test_a_ledger_on_a_full_disk_leaves_what_is_shown_and_the_next_run_closes_the_row(small_disk: Path) -> None:
+def test_a_ledger_on_a_full_disk_keeps_the_publication_and_the_next_run_closes_the_row(small_disk: Path) -> None:
     file = pipeline(small_disk.parent, f"ledger: sqlite:///{small_disk / 'ledger.db'}\n")
     first = refresh(file)
     process = subprocess.run([sys.executable, "-c", FILLING, str(file)], capture_output=True, text=True, check=False)
@@ -257,7 +256,7 @@ def test_a_ledger_on_a_full_disk_leaves_what_is_shown_and_the_next_run_closes_th
         assert [run.outcome for run in ledger.runs()][1] == "failed"
 
 
-def test_a_refresh_finds_what_a_night_finds_of_the_days_ahead_once(tmp_path: Path) -> None:
+def test_a_refresh_has_the_same_findings_about_the_days_ahead_as_a_night(tmp_path: Path) -> None:
     depots = "depots: {source: {kind: csv, path: depots.csv}, columns: {opened: opened}}\n"
     file = pipeline(tmp_path, depots)
     (tmp_path / "depots.csv").write_text("depot_id,opened\nD0,\nD1,2126-01-01\nD2,\nD3,\n", "utf-8")

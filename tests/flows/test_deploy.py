@@ -1,4 +1,4 @@
-"""Everything comes up with one command, its flows deployed and scheduled, and goes with it."""
+"""One command starts everything, with deployed and scheduled flows, and stops everything."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SCHEDULE = 'timezone: America/New_York\nschedule: {cron: "15 3 * * *", refresh: 
 
 @dataclass(frozen=True)
 class Running:
-    """What `forecaster up` has started."""
+    """A running `forecaster up`."""
 
     file: Path
     spec: Spec
@@ -84,8 +84,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         process.stderr.close()
 
 
-def test_the_scheduler_has_scheduled_the_night_in_the_zone_of_the_pipeline(running: Running) -> None:
-    """It looks for what to schedule every minute, at the latest."""
+def test_the_scheduler_plans_the_night_in_the_pipelines_time_zone(running: Running) -> None:
+    """Prefect's scheduler looks for due runs at least once a minute."""
     deadline = time.monotonic() + 300
     expected = {"nightly", "deadline", "predict-only", "maintain"}
     start_times: dict[str, list[str]] = {}
@@ -124,7 +124,7 @@ def test_deploying_again_changes_nothing(running: Running) -> None:
     assert len(before) == 5
 
 
-def test_status_shows_what_is_up_and_what_comes_next(running: Running) -> None:
+def test_status_shows_running_parts_and_the_next_night(running: Running) -> None:
     lines: dict[str, str] = {}
     while not all(lines.get(part, "").startswith("up, ") for part in PARTS):  # a deployment restarts the page
         assert running.process.poll() is None
@@ -135,9 +135,10 @@ def test_status_shows_what_is_up_and_what_comes_next(running: Running) -> None:
     assert lines["last run"].startswith("none")
 
 
-def test_the_page_of_what_is_up_follows_an_edited_schedule_after_a_deployment(running: Running) -> None:
+def test_the_running_page_follows_an_edited_schedule_after_a_deployment(running: Running) -> None:
     def deadline() -> str:
-        """Local time of the newest night's deadline, as Prometheus reads it; empty while the page starts."""
+        """Return the local time of the newest night's deadline, as Prometheus reads it; empty while
+        the page starts."""
         with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{running.metrics_port}/metrics") as answer:
             found = re.search(r"forecaster_night_deadline_timestamp_seconds\{\S* (\S+)", answer.read().decode())
             return f"{datetime.fromtimestamp(float(found[1]), running.spec.zone):%H:%M}" if found else ""
@@ -155,7 +156,7 @@ def test_the_page_of_what_is_up_follows_an_edited_schedule_after_a_deployment(ru
         running.file.write_text(before, "utf-8")
 
 
-def test_a_scheduled_night_with_a_wrong_pipeline_file_says_so_in_state_log_and_page(running: Running) -> None:
+def test_an_invalid_pipeline_file_is_reported_in_state_log_and_page(running: Running) -> None:
     before = running.file.read_text("utf-8")
     nightly = running.ask("/deployments/filter", flows={"name": {"any_": ["nightly"]}})[0]
     try:
@@ -177,14 +178,14 @@ def test_a_scheduled_night_with_a_wrong_pipeline_file_says_so_in_state_log_and_p
         assert first_line in html.unescape(answer.read().decode())
 
 
-def test_who_starts_it_twice_is_told(running: Running) -> None:
+def test_rejects_a_second_start(running: Running) -> None:
     process = forecaster("up", running.file)
     assert process.returncode == 5
     assert "tiny is up already" in process.stderr
 
 
 def test_stopping_it_leaves_no_process_behind(running: Running) -> None:
-    """The last of this file, since it stops what the others look at."""
+    """Must be the last test of this file, since it stops the stack used by the others."""
     state = running.stack_state()
     running.process.send_signal(signal.SIGINT)
     assert running.process.wait(90) == 0
@@ -214,7 +215,7 @@ def test_the_declaration_names_every_flow_and_every_variable(tmp_path: Path) -> 
     assert filled["deployments"][2]["schedules"] == []  # no refresh is declared
 
 
-def test_a_schedule_at_an_hour_that_the_clock_skips_is_refused_before_anything_is_deployed(tmp_path: Path) -> None:
+def test_rejects_a_schedule_at_a_skipped_hour_before_deploying(tmp_path: Path) -> None:
     file = pipeline(tmp_path, 'timezone: Europe/Berlin\nschedule: {cron: "30 2 * * *"}\n')
     with pytest.raises(
         SpecError, match=r"schedule.cron is '30 2 \* \* \*', and 02:30 does not exist on .* Europe/Berlin"

@@ -1,4 +1,4 @@
-"""A night of four weeks ahead: all days are forecast, rostered and shown."""
+"""A run with a horizon of four weeks: all days are forecast, rostered and shown."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ AT = NIGHT + timedelta(HISTORY - DAYS)
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A pipeline with one night, whose network is as before its first step and is not recorded in MLflow, and the
-    night before it made up for."""
+    """Return a pipeline after one run with an untrained network and without MLflow, and the night
+    before made up for."""
     file = pipeline(tmp_path_factory.mktemp("four-weeks"), "horizon: 28\n", days=HISTORY)
 
     def train(_: Night, panel: Panel, __: Knowledge) -> Candidate:
@@ -53,14 +53,14 @@ def test_each_depot_has_four_weeks_with_a_roster_and_the_network_a_total_of_each
         assert head is not None
         kinds = [(run.kind, run.as_of, run.outcome) for run in ledger.runs(spec.name)]
         depots, totals = ledger.depots(head.publication_id), ledger.totals(head.publication_id)
-    past = [("backfill", at, "published") for at in (AT, AT - timedelta(1))]  # and the night's own once more
+    past = [("backfill", at, "published") for at in (AT, AT - timedelta(1))]  # the run's own is published once more
     assert kinds == [*past, ("night", AT, "published")]
     first = AT.date()
     for depot in depots:
         assert [day.target_date for day in depot.days] == [first + timedelta(ahead) for ahead in range(28)]
         assert [day.horizon for day in depot.days] == [*range(1, 29)]
         assert all(day.drivers is not None and day.drivers > 0 for day in depot.days)
-        # The week repeats to the day, so that each week ahead is forecast as the first.
+        # The data repeat weekly, so each week ahead must equal the first.
         medians = np.array([day.quantiles[1] for day in depot.days]).reshape(4, 7)
         np.testing.assert_allclose(medians, np.broadcast_to(medians[0], (4, 7)), rtol=0.1)
     assert {total.target_date for total in totals} == {first + timedelta(ahead) for ahead in range(28)}

@@ -1,4 +1,4 @@
-"""A night promotes nothing while a promise on accuracy is broken, and says how somebody lets it."""
+"""A run promotes nothing while an accuracy objective is broken, and explains how to override that."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from forecaster.ledger.accuracy import Tally
 from forecaster.ledger.store import GATE, Ledger
 from tests.flows.tiny import LAST, NIGHT, pipeline
 
-PANEL: Any = None  # no canary is declared, whose depots it would name
+PANEL: Any = None  # only needed for a canary's depots; none is declared
 
 
 def exported(digest: str) -> Any:
@@ -26,7 +26,8 @@ def exported(digest: str) -> Any:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Where the champion `b0` reigns, and its ranges of four weeks cover half of what came."""
+    """Return a pipeline with champion `b0`, whose intervals covered half of the actuals in four
+    weeks."""
     path = pipeline(tmp_path, "slo: {}\n")
     spec, monday = load(path), accuracy.monday(date.fromisoformat(str(LAST)))
     rows = [
@@ -44,7 +45,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_new_model_waits_and_the_champion_may_be_confirmed(file: Path) -> None:
+def test_a_new_model_waits_but_the_champion_can_be_confirmed(file: Path) -> None:
     night = Night.begin(str(file), NIGHT)
     with night.ends_in_an_outcome():
         steps.promote(night, exported("b0"), PANEL)
@@ -67,7 +68,7 @@ def test_a_new_model_waits_and_the_champion_may_be_confirmed(file: Path) -> None
         assert [promotion.bundle_digest for promotion in ledger.promotions("tiny")] == ["b0", "b0"]
 
 
-def test_who_promotes_by_hand_and_says_why_thaws_it(file: Path) -> None:
+def test_a_promotion_by_hand_lifts_the_freeze(file: Path) -> None:
     with Ledger.open(load(file).ledger_url) as ledger:
         at = NIGHT - timedelta(days=2)
         ledger.promote("tiny", run_id="first", bundle_digest="b0", by="Ada", reason="a strike, over now", at=at)

@@ -1,4 +1,5 @@
-"""What hangs around a night (a source, a database, the registry) costs it no more than its share of the time."""
+"""Unresponsive dependencies of a run (a source, a database, the registry) cost no more than their
+share of the time."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ A_MINUTE = "schedule: {cron: '0 3 * * *', deadline: '03:01'}\n"
 
 @pytest.fixture
 def silent() -> Iterator[str]:
-    """A host and port that take connections and say nothing."""
+    """Run a server that accepts connections and never answers; yields its host and port."""
     with socket.create_server(("127.0.0.1", 0), backlog=200) as server:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
@@ -49,7 +50,7 @@ def last_run(file: Path) -> Run:
         return ledger.runs()[0]
 
 
-def test_a_source_that_never_opens_is_left_and_the_forecast_is_out(tmp_path: Path) -> None:
+def test_gives_up_on_a_source_that_never_opens_and_publishes(tmp_path: Path) -> None:
     file = pipeline_with_readings(tmp_path, A_MINUTE)
     (tmp_path / "demand.csv").unlink()
     os.mkfifo(tmp_path / "demand.csv")
@@ -61,7 +62,7 @@ def test_a_source_that_never_opens_is_left_and_the_forecast_is_out(tmp_path: Pat
     ) in str(last_run(file).message)
 
 
-def test_a_database_that_says_nothing_is_left_and_the_forecast_is_out(tmp_path: Path, silent: str) -> None:
+def test_gives_up_on_a_silent_database_and_publishes(tmp_path: Path, silent: str) -> None:
     file = pipeline_with_readings(tmp_path, A_MINUTE)
     source = f"{{kind: sql, url: 'postgresql+psycopg://reader@{silent}/orders', table: demand}}"
     file.write_text(PIPELINE.replace("{kind: csv, path: demand.csv}", source) + A_MINUTE, "utf-8")
@@ -69,7 +70,7 @@ def test_a_database_that_says_nothing_is_left_and_the_forecast_is_out(tmp_path: 
     assert "the source demand gave nothing for 10 s" in str(last_run(file).message)
 
 
-def test_a_view_that_sleeps_is_left_and_the_forecast_is_out(
+def test_gives_up_on_a_sleeping_view_and_publishes(
     tmp_path: Path,
     postgres: Postgres,  # noqa: F811
 ) -> None:
@@ -90,9 +91,7 @@ def test_a_view_that_sleeps_is_left_and_the_forecast_is_out(
 
 
 @pytest.mark.parametrize("hangs", [True, pytest.param(False, marks=pytest.mark.exhaustive)])
-def test_a_registry_that_hangs_or_refuses_is_told_of_after_the_forecast_is_out(
-    tmp_path: Path, silent: str, hangs: bool
-) -> None:
+def test_reports_an_unavailable_registry_after_publishing(tmp_path: Path, silent: str, hangs: bool) -> None:
     registry = f"http://{silent}" if hangs else "http://127.0.0.1:9"
     file = pipeline_that_knows_its_model(tmp_path, f"registry: {registry}\n")
     limits = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "2", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1"}

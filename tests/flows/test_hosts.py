@@ -1,4 +1,4 @@
-"""A machine that trains beside the night may die: it takes the training with it, and nothing else."""
+"""A host that trains with the run may die: this ends the training, and nothing else."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ print("joined", flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
-# The training's process as the night starts it, but for how long it waits for a host that says nothing.
+# The run's training process, with a shorter timeout for a silent host.
 IMPATIENT = (
     "from forecaster.model.fitting import distributed; distributed.SILENT = 10; "
     "from forecaster.training import train; train.main()"
 )
 
 
-def test_another_host_that_dies_costs_the_night_its_model_and_nothing_else(
+def test_a_dead_host_costs_only_the_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     address = f"127.0.0.1:{free_port()}"

@@ -1,4 +1,5 @@
-"""The night's first task on a real Prefect: its secrets, its tries, and what the outcome says of a source."""
+"""The first task of a run on a real Prefect: its secrets, its retries, and its report of a failed
+source."""
 
 from __future__ import annotations
 
@@ -17,12 +18,13 @@ from forecaster.errors import MissingExtra, NoUsableData, SourceError, SourceUnr
 pytestmark = pytest.mark.usefixtures("prefect")
 
 SECRET = "1e5"
-"""Which a JSON parser would take for a number."""
+"""A JSON parser would read it as a number."""
 
 
 @pytest.fixture
 def night(tmp_path: Path) -> Callable[[str], tuple[str, str]]:
-    """A function that runs a night which ends after its ingest; it gives the outcome and the message of the run row."""
+    """Return a function that executes a run up to its ingest; it returns outcome and message of the
+    run row."""
     from prefect import flow
 
     from flows import tasks
@@ -50,7 +52,7 @@ def night(tmp_path: Path) -> Callable[[str], tuple[str, str]]:
     return run
 
 
-def test_a_secret_comes_from_prefects_block_of_its_name(night: Callable[[str], tuple[str, str]]) -> None:
+def test_reads_a_secret_from_prefects_block_of_the_same_name(night: Callable[[str], tuple[str, str]]) -> None:
     from prefect.blocks.system import Secret
 
     Secret(value=SECRET).save("store-token", overwrite=True)  # type: ignore[unused-coroutine]
@@ -68,16 +70,14 @@ def test_a_secret_comes_from_prefects_block_of_its_name(night: Callable[[str], t
         ("NOT_PREFECTS", "wanted a name as Prefect's blocks have them"),
     ],
 )
-def test_a_secret_that_nobody_made_is_named_in_the_outcome(
-    night: Callable[[str], tuple[str, str]], name: str, message: str
-) -> None:
+def test_the_outcome_names_a_missing_secret(night: Callable[[str], tuple[str, str]], name: str, message: str) -> None:
     outcome, sentence = night("{kind: csv, path: 'memory://a.csv', options: {token: '${secret:" + name + "}'}}")
     assert outcome == "degraded"
     assert sentence.startswith("the sources could not be read: the pipeline file names ${secret:" + name)
     assert re.search(message, sentence)
 
 
-def test_the_outcome_names_the_source_that_could_not_be_reached(night: Callable[[str], tuple[str, str]]) -> None:
+def test_the_outcome_names_an_unreachable_source(night: Callable[[str], tuple[str, str]]) -> None:
     outcome, sentence = night("{kind: csv, path: gone.csv}")
     assert outcome == "degraded"
     assert sentence.startswith("the sources could not be read: ")
@@ -107,7 +107,7 @@ def reached_at_try(number: int, error: Exception, tries: list[int]) -> Callable[
         (MissingExtra("no driver"), 1),
     ],
 )
-def test_what_may_be_there_by_then_is_tried_again(
+def test_retries_transient_errors(
     night: Callable[[str], tuple[str, str]],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -1,4 +1,5 @@
-"""A run that is told to stop stops in seconds, says so once, leaves no child behind, and the next goes on."""
+"""A run that is asked to stop does so within seconds, reports it once, and leaves no child process;
+the next run continues."""
 
 from __future__ import annotations
 
@@ -26,11 +27,11 @@ HEARD_AGAIN = (
     "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
     "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
 )
-"""A shell lets what it starts in the background ignore Ctrl-C, and whatever that starts."""
+"""Restores SIGINT: a shell makes background processes and their children ignore it."""
 
 
 def night(file: Path, *options: str) -> subprocess.Popen[str]:
-    """A night whose training has begun, which takes seconds to import and compile alone."""
+    """Start a run and wait until its training has begun, which takes seconds to import and compile."""
     process = subprocess.Popen(
         [
             *(sys.executable, "-c", HEARD_AGAIN, "-m", "forecaster", "run"),
@@ -51,7 +52,8 @@ def night(file: Path, *options: str) -> subprocess.Popen[str]:
 
 
 def children_left(file: Path) -> list[str]:
-    """Processes that name the pipeline file, once those that watch their parent have had time to end."""
+    """Return processes that name the pipeline file, after those that watch their parent had time to
+    end."""
     deadline = time.monotonic() + 60
     while (left := commands_with(str(file))) and time.monotonic() < deadline:
         time.sleep(0.2)
@@ -79,7 +81,7 @@ def commands_with(text: str) -> list[str]:
         pytest.param((), signal.SIGTERM, "SIGTERM", 143, marks=pytest.mark.exhaustive),
     ],
 )
-def test_a_night_that_is_told_to_stop_ends_with_one_sentence(
+def test_an_interrupted_run_ends_with_one_sentence(
     tmp_path: Path, options: tuple[str, ...], number: signal.Signals, name: str, code: int
 ) -> None:
     file = pipeline_for_prefect(tmp_path)
@@ -97,7 +99,7 @@ def test_a_night_that_is_told_to_stop_ends_with_one_sentence(
     assert str(run.message).startswith(sentence)
 
 
-def test_nothing_goes_on_for_a_night_that_was_killed(tmp_path: Path) -> None:
+def test_a_killed_run_leaves_no_processes(tmp_path: Path) -> None:
     file = pipeline_for_prefect(tmp_path)
     process = night(file, "--plain")
     assert len(commands_with(str(file))) >= 2
@@ -106,7 +108,7 @@ def test_nothing_goes_on_for_a_night_that_was_killed(tmp_path: Path) -> None:
     assert children_left(file) == []
 
 
-def test_a_child_ends_with_its_parent_and_whoever_else_starts_it_is_not_watched(tmp_path: Path) -> None:
+def test_a_child_ends_with_its_parent_only_if_asked_to(tmp_path: Path) -> None:
     imports = "import subprocess, sys, time; from forecaster.core.processes import parent_watch; "
     child = f"{imports}parent_watch.end_with_parent(); time.sleep(60) # {tmp_path}"
     parent = (
@@ -125,11 +127,11 @@ def test_a_child_ends_with_its_parent_and_whoever_else_starts_it_is_not_watched(
         assert time.monotonic() < deadline, commands_with(mark)
         time.sleep(0.1)
     os.environ.pop(parent_watch.PARENT, None)
-    parent_watch.end_with_parent()  # and this process lives on
+    parent_watch.end_with_parent()  # this process must survive
 
 
 @pytest.mark.parametrize(("published", "outcome", "code"), [(True, "degraded", 3), (False, "failed", 130)])
-def test_what_is_told_to_stop_after_the_forecast_is_out_has_published(
+def test_a_run_interrupted_after_publishing_counts_as_published(
     tmp_path: Path, published: bool, outcome: str, code: int
 ) -> None:
     run = Night.begin(str(pipeline(tmp_path)), NIGHT)

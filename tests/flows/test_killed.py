@@ -1,4 +1,4 @@
-"""A night that is killed anywhere is finished by the next one, which repeats no finished training."""
+"""A run killed at any point is finished by the next one, which repeats no finished training."""
 
 from __future__ import annotations
 
@@ -35,9 +35,7 @@ ONCE_PUBLISHED = ["within record", "within register"]
         pytest.param([], 16, 5, id="at every boundary and within every stage", marks=pytest.mark.exhaustive),
     ],
 )
-def test_a_night_that_is_killed_is_finished_by_the_next(
-    tmp_path: Path, points: list[str], failed: int, degraded: int
-) -> None:
+def test_a_killed_run_is_finished_by_the_next(tmp_path: Path, points: list[str], failed: int, degraded: int) -> None:
     process = subprocess.run(
         [sys.executable, "-m", "tests.flows.killed", str(tmp_path), *points],
         cwd=ROOT,
@@ -51,7 +49,7 @@ def test_a_night_that_is_killed_is_finished_by_the_next(
     assert set(report["died"].values()) == {-signal.SIGKILL}, (report["died"], process.stderr)
     assert len(report["died"]) == failed + degraded
     assert report["last"] == 0, process.stderr
-    # One training was killed with its night, the next one ended; the nights after it trained nothing.
+    # One training was killed with its run and the next one finished; later runs trained nothing.
     assert report["trained"] == ["started", "started", "ended"]
     spec = load(tmp_path / "pipeline.yaml")
     with Ledger.open_reader(spec.ledger_url) as ledger:
@@ -65,7 +63,8 @@ def test_a_night_that_is_killed_is_finished_by_the_next(
         message = f"it was killed{published}, or its machine went down; run {later.run_id} found it"
         assert run.message == message
     assert (head.run_id, head.tier) == (runs[0].run_id, "fresh")
-    # Killed after it had published, a night that is run again by hand is published once more, with the same forecasts.
+    # A run killed after publishing and repeated by hand is published again, with the same
+    # forecasts.
     assert head.publication_id == degraded + 1
     assert {promotion.bundle_digest for promotion in promotions} == {head.bundle_digest}
     assert promotions[-1].model_version == "1"

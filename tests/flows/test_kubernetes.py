@@ -1,4 +1,4 @@
-"""The manifests are what Kubernetes understands, once kustomize has put them together."""
+"""The manifests are valid for Kubernetes after kustomize has built them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KNOWN = "1.33"
 
 
 def built(overlay: str) -> list[dict[str, Any]]:
-    """The manifests of an overlay, as kustomize makes them."""
+    """Return the manifests of an overlay, as built by kustomize."""
     if shutil.which("kubectl") is None:
         pytest.skip("kubectl is not installed: with it the overlays are put together and checked")
     process = subprocess.run(["kubectl", "kustomize", FOLDER / overlay], capture_output=True, text=True, check=False)
@@ -27,7 +27,7 @@ def built(overlay: str) -> list[dict[str, Any]]:
 
 
 def pods(manifests: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The specification of each pod, by the name of what makes it."""
+    """Return the specification of each pod, by the name of its controller."""
     specs = {}
     for manifest in manifests:
         spec = manifest.get("spec", {})
@@ -38,7 +38,7 @@ def pods(manifests: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("overlay", ["single", "team"])
-def test_kubernetes_understands_every_manifest(overlay: str) -> None:
+def test_every_manifest_is_valid_for_kubernetes(overlay: str) -> None:
     manifests = built(overlay)
     for manifest in manifests:
         kubernetes_validate.validate(manifest, KNOWN, strict=True)
@@ -46,7 +46,7 @@ def test_kubernetes_understands_every_manifest(overlay: str) -> None:
 
 
 @pytest.mark.parametrize("overlay", ["single", "team"])
-def test_every_pod_is_nobody_s_and_only_reads_its_root(overlay: str) -> None:
+def test_every_pod_is_unprivileged_with_a_read_only_root(overlay: str) -> None:
     made = pods(built(overlay))
     assert {"forecaster-page", "forecaster-inference", "forecaster-predict", "forecaster-worker"} <= made.keys()
     for name, pod in made.items():
@@ -59,7 +59,7 @@ def test_every_pod_is_nobody_s_and_only_reads_its_root(overlay: str) -> None:
             assert mounted <= {volume["name"] for volume in pod["volumes"]}, name
 
 
-def test_whoever_reads_an_sqlite_ledger_may_write_beside_it() -> None:
+def test_readers_of_an_sqlite_ledger_can_write_next_to_it() -> None:
     for overlay, only_reads in (("single", set()), ("team", {"forecaster-inference"})):
         mounts = {
             name
@@ -94,20 +94,20 @@ def test_inference_waits_for_its_first_model_and_is_not_killed(overlay: str) -> 
     assert set(paths.values()) == {"/v2/health/live"}
 
 
-def test_the_serverless_pod_is_let_in_and_has_the_secret_of_the_ledger() -> None:
+def test_the_serverless_pod_is_accepted_and_has_the_ledgers_secret() -> None:
     pod = pods(serverless())["forecaster-inference"]
     assert not restricted(pod)
     assert pod["containers"][0]["envFrom"] == [{"secretRef": {"name": "forecaster"}}]
 
 
-def test_what_prometheus_looks_for_is_where_it_looks() -> None:
+def test_prometheus_finds_its_targets() -> None:
     [monitor] = built("monitoring")
     labels = {manifest["metadata"].get("labels", {}).get("app") for manifest in built("team")}
-    assert monitor["metadata"]["namespace"] == "forecaster"  # it sees services of its own namespace alone
+    assert monitor["metadata"]["namespace"] == "forecaster"  # it only finds services of its own namespace
     [expression] = monitor["spec"]["selector"]["matchExpressions"]
     assert set(expression["values"]) <= labels
 
 
 def serverless() -> list[dict[str, Any]]:
-    """The manifests for Knative, which are applied as they stand."""
+    """Return the manifests for Knative, which are applied unchanged."""
     return list(yaml.safe_load_all((FOLDER / "serverless" / "service.yaml").read_text("utf-8")))

@@ -1,4 +1,5 @@
-"""A line can be followed: each step is declared once, typed, and its work stands where the declaration says."""
+"""Lines are traceable: each step is declared once, typed, and its declaration names the module of
+its work."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ def test_the_steps_of_a_night_are_those_of_the_protocol() -> None:
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_the_work_of_a_step_is_where_its_declaration_says(step: str) -> None:
+def test_the_declaration_of_a_step_names_the_module_of_its_work(step: str) -> None:
     places = re.findall(r"`(forecaster\.[\w.]+)`", inspect.getdoc(getattr(protocol.Steps, step)) or "")
     assert len(places) == 1
     [place] = places
@@ -31,7 +32,7 @@ def test_the_work_of_a_step_is_where_its_declaration_says(step: str) -> None:
     assert f"def {step}(" in plain
 
 
-def test_a_plain_step_takes_what_the_protocol_declares() -> None:
+def test_plain_steps_have_the_declared_parameters() -> None:
     for step in STEPS:
         declared = [p for p in inspect.signature(getattr(protocol.Steps, step)).parameters if p != "self"]
         plain = list(inspect.signature(getattr(steps, step)).parameters)

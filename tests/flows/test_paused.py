@@ -1,4 +1,5 @@
-"""A night that stood still past its lease publishes no more, says so in a sentence and leaves no children."""
+"""A run suspended beyond its lease publishes nothing more, reports it in one sentence and leaves no
+child processes."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from tests.flows.tiny import NIGHT, pipeline_for_prefect
 pytestmark = [pytest.mark.long, pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs Linux's /proc")]
 
 
-def test_a_night_of_another_machine_that_stood_still_is_ended_and_does_not_publish(tmp_path: Path) -> None:
+def test_a_suspended_run_of_another_machine_is_ended_and_does_not_publish(tmp_path: Path) -> None:
     file = pipeline_for_prefect(tmp_path)
     first = night(file, "--plain")
     os.killpg(first.pid, signal.SIGSTOP)
@@ -45,7 +46,7 @@ def test_a_night_of_another_machine_that_stood_still_is_ended_and_does_not_publi
     )
     assert second.returncode == 3, second.stderr  # the fallback: no model yet
     os.killpg(first.pid, signal.SIGCONT)
-    # It asks for its lease once a minute, and whenever it is about to promote or publish.
+    # It checks its lease once a minute, and before it promotes or publishes.
     _, stderr = first.communicate(timeout=500)
     assert first.returncode == 1, stderr
     assert "Traceback" not in stderr

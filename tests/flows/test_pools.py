@@ -1,4 +1,4 @@
-"""The work pools for Kubernetes are what Prefect takes and what Kubernetes understands."""
+"""The Kubernetes work pools are valid for Prefect and for Kubernetes."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ def template(name: str) -> dict[str, Any]:
 
 
 def prefects_own() -> dict[str, Any]:
-    """The template that Prefect ships for its Kubernetes worker."""
-    found_at = importlib.util.find_spec("prefect")  # which must not be imported before the tests have prepared it
+    """Return the template that Prefect ships for its Kubernetes worker."""
+    # must not be imported before the tests have prepared its environment
+    found_at = importlib.util.find_spec("prefect")
     assert found_at is not None
     package = Path(str(found_at.origin)).parent
     file = package / "server" / "api" / "collections_data" / "views" / "aggregate-worker-metadata.json"
@@ -37,7 +38,7 @@ def prefects_own() -> dict[str, Any]:
 
 
 def job(name: str) -> dict[str, Any]:
-    """The job of a run, as the worker makes it of the defaults."""
+    """Return the job of a run, as the worker creates it from the defaults."""
     from prefect.utilities.templating import apply_values
 
     pool = template(name)
@@ -55,7 +56,7 @@ def strictly(manifest: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_prefect_takes_the_template_and_its_worker_finds_what_it_reads(name: str) -> None:
+def test_prefect_accepts_the_template_with_all_keys_of_its_worker(name: str) -> None:
     from prefect.client.schemas.actions import WorkPoolCreate
 
     WorkPoolCreate(name="forecaster", type="kubernetes", base_job_template=template(name))
@@ -67,25 +68,25 @@ def test_prefect_takes_the_template_and_its_worker_finds_what_it_reads(name: str
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_job_of_a_run_is_one_that_kubernetes_understands(name: str) -> None:
+def test_the_job_of_a_run_is_valid_for_kubernetes(name: str) -> None:
     manifest = job(name)
     strictly(manifest)
     [container] = manifest["spec"]["template"]["spec"]["containers"]
     assert container["resources"]["limits"].get("nvidia.com/gpu") == ("1" if "gpu" in name else None)
-    assert manifest["spec"]["backoffLimit"] == 0  # the ledger decides whether a night is run again
+    assert manifest["spec"]["backoffLimit"] == 0  # the ledger decides whether a run is repeated
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_its_pod_may_run_in_our_namespace_and_runs_prefects_command_and_not_ours(name: str) -> None:
+def test_its_pod_is_allowed_in_our_namespace_and_runs_prefects_command(name: str) -> None:
     pod = job(name)["spec"]["template"]["spec"]
     assert not restricted(pod)
     [container] = pod["containers"]
     image = (POOLS.parent / "containers" / "Containerfile").read_text("utf-8")
-    assert 'ENTRYPOINT ["forecaster"]' in image  # before which the worker's arguments would stand
+    assert 'ENTRYPOINT ["forecaster"]' in image  # the worker's arguments would be appended to it
     assert [*container["command"], *container["args"]] == ["env", "prefect", "flow-run", "execute"]
 
 
-def test_what_a_job_needs_stands_beside_the_pool() -> None:
+def test_resources_of_a_job_are_declared() -> None:
     base = POOLS.parent / "kubernetes" / "base"
     manifests = [manifest for file in base.glob("*.yaml") for manifest in yaml.safe_load_all(file.read_text("utf-8"))]
     names = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in manifests if "metadata" in manifest}
@@ -95,7 +96,7 @@ def test_what_a_job_needs_stands_beside_the_pool() -> None:
         assert ("ServiceAccount", pod["serviceAccountName"]) in names
 
 
-def test_a_key_that_kubernetes_does_not_know_is_found() -> None:
+def test_detects_unknown_keys() -> None:
     wrong = job("kubernetes")
     wrong["spec"]["template"]["spec"]["parallelism"] = 1
     with pytest.raises(kubernetes_validate.ValidationError):

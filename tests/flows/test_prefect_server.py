@@ -1,4 +1,4 @@
-"""Prefect's server keeps its runs in PostgreSQL where the environment names one."""
+"""Prefect's server stores its runs in PostgreSQL if the environment names one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.databases import Postgres, postgres  # noqa: F401 (a fixture)
 pytestmark = pytest.mark.long
 
 
-def test_the_server_keeps_its_runs_in_the_postgresql_of_the_environment(
+def test_the_server_stores_its_runs_in_postgresql_from_the_environment(
     postgres: Postgres,  # noqa: F811
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -1,6 +1,7 @@
-"""Whatever Prefect's API does, the run is out, with the outcome it would have had, and says what became of Prefect.
+"""Whatever Prefect's API does, a run publishes with its normal outcome, and reports the state of
+Prefect.
 
-A real server stands behind a proxy that misbehaves as it is told: what is tried is this client, on this machine.
+A real server runs behind a proxy that misbehaves on demand, so that the real client is tested.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Proxy(http.server.ThreadingHTTPServer):
-    """Passes requests on to Prefect's server until `mode` says otherwise."""
+    """Proxy that forwards requests to Prefect's server unless `mode` names a failure."""
 
     daemon_threads = True
 
     def __init__(self, behind: str | None, mode: str) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.behind, self.mode = behind, mode
-        self.turns: tuple[str, str] | None = None  # (part of a path, the mode from that request on)
+        self.turns: tuple[str, str] | None = None  # part of a path, and the mode from that request on
         self.released = threading.Event()
 
     @property
@@ -48,7 +49,7 @@ class Proxy(http.server.ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}/api"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no news."""
+        """Ignore clients that disconnect."""
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -56,7 +57,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing on the screen."""
+        """Suppress log output."""
 
     def handle_any(self) -> None:
         proxy = self.server
@@ -126,13 +127,13 @@ def forecaster(command: str, file: Path, api: str, *options: str) -> subprocess.
 
 @pytest.fixture(scope="module")
 def champion(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A pipeline whose champion reigns, so that whatever comes after may be published whole."""
+    """Return a pipeline with a champion, so that later runs can be fully published."""
     return after_a_night(tmp_path_factory.mktemp("champion"))
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a real server's API."""
+    """Run a real server; yields the address of its API."""
     state = tmp_path_factory.mktemp("state")
     prefect_home.put_into(state)
     with pytest.MonkeyPatch.context() as patch:
@@ -151,14 +152,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     [
         ("3.1.4", "(the server is Prefect 3.1.4, this client 3."),
         ("hangs", "nothing that speaks HTTP answers at "),
-        # Which sentence comes is tested beside the one function that says it.
+        # The choice of the sentence is tested next to the function that makes it.
         pytest.param("login", "is no Prefect API: it answers '<!doctype html>", marks=pytest.mark.exhaustive),
         pytest.param("broken", "answers its health check with 500", marks=pytest.mark.exhaustive),
         pytest.param("2.10.0", "is Prefect 2.10.0, this client 3.", marks=pytest.mark.exhaustive),
         pytest.param("dies", "nothing that speaks HTTP answers at ", marks=pytest.mark.exhaustive),
     ],
 )
-def test_an_api_that_is_none_leaves_the_refresh_published_with_a_note(champion: Path, mode: str, sentence: str) -> None:
+def test_an_invalid_api_leaves_the_refresh_published_with_a_note(champion: Path, mode: str, sentence: str) -> None:
     with proxied(mode) as proxy:
         process = forecaster("predict-only", champion, proxy.url)
     assert process.returncode == 0, process.stderr
@@ -170,7 +171,7 @@ def test_an_api_that_is_none_leaves_the_refresh_published_with_a_note(champion: 
     assert "Traceback" not in process.stderr
 
 
-def test_an_address_where_nothing_listens_leaves_the_refresh_published(champion: Path) -> None:
+def test_an_unreachable_api_leaves_the_refresh_published(champion: Path) -> None:
     process = forecaster("predict-only", champion, "http://127.0.0.1:9/api")
     assert process.returncode == 0, process.stderr
     assert "Prefect did not start; the run continued without it: nothing that speaks HTTP answers" in process.stderr
@@ -180,8 +181,8 @@ def test_an_address_where_nothing_listens_leaves_the_refresh_published(champion:
     "mode",
     ["hangs", pytest.param("dies", marks=pytest.mark.exhaustive), pytest.param("broken", marks=pytest.mark.exhaustive)],
 )
-def test_an_api_that_goes_in_the_middle_of_a_night_costs_nothing(tmp_path: Path, server: str, mode: str) -> None:
-    """From the second state of the flow run on, which is while its steps are at work."""
+def test_an_api_that_fails_during_a_run_costs_nothing(tmp_path: Path, server: str, mode: str) -> None:
+    """The mode changes with the second state of the flow run, while its steps are running."""
     file = pipeline_that_knows_its_model(tmp_path / "fleet")
     with proxied("passes", server) as proxy:
         proxy.turns = ("/set_state", mode)
@@ -199,10 +200,10 @@ def test_an_api_that_goes_in_the_middle_of_a_night_costs_nothing(tmp_path: Path,
     print(f"{mode}: {seconds:.0f} s")
 
 
-def test_past_dates_are_forecast_where_the_api_refuses_them(champion: Path) -> None:
+def test_backfills_without_prefect_if_its_api_rejects_requests(champion: Path) -> None:
     day = (NIGHT - timedelta(days=2)).date().isoformat()
     with proxied("3.1.4") as proxy:
         process = forecaster("backfill", champion, proxy.url, "--from", day, "--to", day)
-    assert process.returncode == 3, process.stderr  # the fallback: no champion reigned on that day
+    assert process.returncode == 3, process.stderr  # the fallback: there was no champion on that day
     assert "Prefect failed, and the dates are forecast without it: Client error '422" in process.stderr
     assert "Traceback" not in process.stderr

@@ -1,4 +1,4 @@
-"""What a run leaves in Prefect, and who is told of it; on a real Prefect and with real receivers."""
+"""Artifacts, states and notifications of a run; with a real Prefect and real receivers."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ BLOCKS = "notify: {blocks: [custom-webhook/on-call, forecaster-email/on-call]}\n
 
 @dataclass(frozen=True)
 class Received:
-    """What came to the receivers."""
+    """Messages that reached the receivers."""
 
     posted: list[str]
     mailed: list[str]
 
     def mail(self) -> tuple[str, str]:
-        """Subject and text of the only message."""
+        """Return subject and text of the only message."""
         [text] = self.mailed
         message = email.message_from_string(text, policy=policy.default)
         part = message.get_body(("plain", "html"))
@@ -50,7 +50,7 @@ class Received:
 
 @pytest.fixture
 def received() -> Iterator[Received]:
-    """Receivers that two blocks named on-call lead to."""
+    """Receivers of two blocks named on-call."""
     from prefect.blocks.notifications import CustomWebhookNotificationBlock
 
     from flows.notify import Email
@@ -74,8 +74,8 @@ def refreshed(file: Path) -> Any:
 
 
 def running_flow_runs(file: Path) -> dict[str, Any]:
-    """Flow runs without an end, by what they are of: a killed run before it was named, and after; one whose process
-    went with its run ended; one at work; one of another pipeline."""
+    """Return flow runs without an end: of a run killed before and after it was named; of an ended
+    run without its process; of a running one; of another pipeline."""
     from prefect.client.orchestration import get_client
     from prefect.states import Pending, Running
 
@@ -83,7 +83,7 @@ def running_flow_runs(file: Path) -> dict[str, Any]:
 
     spec, numbers = load(file), dict[str, Any]()
     living = lease.this_process()
-    gone = f"{living.rpartition(' ')[0]} 0"  # of the same number, at another time
+    gone = f"{living.rpartition(' ')[0]} 0"  # with the same PID, but another start time
     with Ledger.open(spec.ledger_url) as ledger, get_client(sync_client=True) as client:
         for name in ("unnamed", "killed", "ended", "elsewhere"):
             pipeline_name = "other" if name == "elsewhere" else spec.name
@@ -104,7 +104,7 @@ def running_flow_runs(file: Path) -> dict[str, Any]:
     return numbers
 
 
-def test_a_run_is_named_and_reported_and_a_degraded_one_told_of(tmp_path: Path, received: Received) -> None:
+def test_a_run_is_named_and_reported_and_a_degraded_one_notified(tmp_path: Path, received: Received) -> None:
     from prefect.client.orchestration import get_client
 
     file = pipeline(tmp_path, BLOCKS)
@@ -144,9 +144,7 @@ def test_a_run_is_named_and_reported_and_a_degraded_one_told_of(tmp_path: Path, 
     assert sentence in posted
 
 
-def test_a_failed_run_fails_in_prefect_too_and_a_batch_that_was_stopped_is_told_of(
-    tmp_path: Path, received: Received
-) -> None:
+def test_a_failed_run_fails_in_prefect_and_a_stopped_batch_is_notified(tmp_path: Path, received: Received) -> None:
     file = pipeline(tmp_path, BLOCKS, days=129)
     rows = (tmp_path / "demand.csv").read_text("utf-8")
     (tmp_path / "demand.csv").write_text(rows + "D0,2026-05-10,30\n", "utf-8")  # one depot of four, on the newest day
@@ -158,7 +156,7 @@ def test_a_failed_run_fails_in_prefect_too_and_a_batch_that_was_stopped_is_told_
     assert "a batch was stopped. thin_feed: " in received.posted[1]
 
 
-def test_who_comes_second_completes_as_busy(tmp_path: Path) -> None:
+def test_a_concurrent_run_completes_as_busy(tmp_path: Path) -> None:
     from flows.night import Night
 
     file = pipeline(tmp_path)
@@ -180,7 +178,7 @@ def test_a_night_that_is_not_due_does_nothing(tmp_path: Path) -> None:
 
 
 def published_night(file: Path, as_of: datetime) -> Spec:
-    """A night that was published, as far as the ledger knows."""
+    """Write a published run into the ledger only."""
     spec = load(file)
     with Ledger.open(spec.ledger_url) as ledger:
         ledger.start_run(f"night-{as_of:%d}", pipeline=spec.name, as_of=as_of, spec_digest=spec.digest, at=as_of)
@@ -188,7 +186,7 @@ def published_night(file: Path, as_of: datetime) -> Spec:
     return spec
 
 
-def test_a_missed_deadline_is_told_of_and_a_kept_one_is_not(tmp_path: Path, received: Received) -> None:
+def test_notifies_only_a_missed_deadline(tmp_path: Path, received: Received) -> None:
     from flows import notify
     from flows.deadline import deadline
 
@@ -196,22 +194,22 @@ def test_a_missed_deadline_is_told_of_and_a_kept_one_is_not(tmp_path: Path, rece
     yesterday = datetime(2026, 6, 19, 3, 20, tzinfo=UTC)
     published_night(file, yesterday)
     after = datetime(2026, 6, 20, 5, 31, tzinfo=UTC)
-    assert notify.late_sentence(str(file), after - timedelta(minutes=2)) is None  # there is time until 05:30
-    assert notify.late_sentence(str(file), after - timedelta(minutes=1, seconds=0.5)) is not None  # begun 0.5 s early
+    assert notify.late_sentence(str(file), after - timedelta(minutes=2)) is None  # still time until 05:30
+    assert notify.late_sentence(str(file), after - timedelta(minutes=1, seconds=0.5)) is not None  # begins 0.5 s early
     assert notify.late_sentence(str(file), yesterday + timedelta(hours=3)) is None
     sentence = notify.late_sentence(str(file), after)
     assert sentence == "tiny: not published by 05:30 on 2026-06-20; the last run, night-19, is published"
     state = deadline(str(file), return_state=True)
     assert (state.type.value, "; the last run, night-19, is published" in str(state.message)) == ("FAILED", True)
     assert received.mail()[0] == "tiny: late"
-    # The next night runs by then, and this one is still missing.
+    # By then the next run is in progress, and this night is still missing.
     assert notify.late_sentence(str(file), after + timedelta(hours=23)) == sentence
     published_night(file, datetime(2026, 6, 20, 3, 40, tzinfo=UTC))
     assert notify.late_sentence(str(file), after) is None
     assert notify.late_sentence(str(file), after + timedelta(hours=23)) is None
 
 
-def test_a_night_that_begins_in_the_evening_has_until_the_deadline_of_the_next_day(tmp_path: Path) -> None:
+def test_a_night_that_begins_in_the_evening_has_the_next_days_deadline(tmp_path: Path) -> None:
     from flows import notify
 
     file = pipeline(tmp_path, "schedule: {cron: '0 23 * * *'}\n")
@@ -222,7 +220,7 @@ def test_a_night_that_begins_in_the_evening_has_until_the_deadline_of_the_next_d
     )
 
 
-def test_only_declared_occasions_are_told_of_and_a_block_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_notifies_only_declared_occasions_and_names_a_missing_block(tmp_path: Path) -> None:
     from flows import notify
 
     spec = load(pipeline(tmp_path, "notify: {blocks: [custom-webhook/nobody-made-it], of: [late]}\n"))
@@ -263,9 +261,7 @@ except Exception as error:
 
 @pytest.mark.parametrize("how", ["trickles", "accepts and is silent"])
 @pytest.mark.long
-def test_a_receiver_that_hangs_is_left_and_holds_neither_the_others_nor_the_process(
-    tmp_path: Path, received: Received, how: str
-) -> None:
+def test_a_hanging_receiver_delays_neither_others_nor_the_process(tmp_path: Path, received: Received, how: str) -> None:
     from prefect.settings import PREFECT_API_URL
 
     blocks = "[custom-webhook/hook, custom-webhook/on-call, forecaster-email/on-call, forecaster-email/mail]"
@@ -287,7 +283,7 @@ def test_a_receiver_that_hangs_is_left_and_holds_neither_the_others_nor_the_proc
     assert len(received.posted) == len(received.mailed) == 1
 
 
-def test_a_new_champion_is_told_of_and_one_that_reigns_already_is_not(tmp_path: Path, received: Received) -> None:
+def test_notifies_a_new_champion_but_not_a_confirmed_one(tmp_path: Path, received: Received) -> None:
     from flows import notify
     from flows.night import Night
 
@@ -306,9 +302,7 @@ def test_a_new_champion_is_told_of_and_one_that_reigns_already_is_not(tmp_path: 
     assert received.mail()[0] == "tiny: promotion"
 
 
-def test_a_step_back_is_told_of_by_the_command_that_takes_it(
-    tmp_path: Path, received: Received, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_rollback_command_notifies_it(tmp_path: Path, received: Received, monkeypatch: pytest.MonkeyPatch) -> None:
     from prefect.settings import PREFECT_API_URL
 
     from flows import prefect_server, start
@@ -320,7 +314,7 @@ def test_a_step_back_is_told_of_by_the_command_that_takes_it(
     assert len(received.posted) == 1
 
 
-def test_old_flow_runs_are_forgotten_and_younger_ones_stay(tmp_path: Path) -> None:
+def test_deletes_old_flow_runs_and_keeps_recent_ones(tmp_path: Path) -> None:
     from prefect import flow
     from prefect.client.orchestration import get_client
     from prefect.exceptions import ObjectNotFound
@@ -351,7 +345,7 @@ def test_old_flow_runs_are_forgotten_and_younger_ones_stay(tmp_path: Path) -> No
     night.run(lambda: None)
 
 
-def test_a_run_that_fails_before_prefects_own_server_answers_is_shown_there_afterwards(
+def test_a_run_that_fails_before_prefects_server_answers_is_shown_afterwards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from prefect.client.orchestration import get_client
@@ -377,7 +371,7 @@ def test_a_run_that_fails_before_prefects_own_server_answers_is_shown_there_afte
         assert "without it" not in str(ledger.runs()[0].message)
 
 
-def test_a_run_by_hand_is_a_flow_run_from_the_start_where_prefect_answers(
+def test_a_run_by_hand_is_a_flow_run_from_the_start_if_prefect_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from prefect.client.orchestration import get_client
@@ -396,5 +390,5 @@ def test_a_run_by_hand_is_a_flow_run_from_the_start_where_prefect_answers(
     with Ledger.open_reader(load(file).ledger_url) as ledger:
         [of_ledger] = ledger.runs()
     assert (run.parameters["run_id"], run.labels["forecaster.run"]) == (of_ledger.run_id, of_ledger.run_id)
-    with pytest.raises(start.Terminated):  # Prefect's handler went with the flow
+    with pytest.raises(start.Terminated):  # Prefect's handler is removed with the flow
         ours(signal.SIGTERM, None)  # type: ignore[operator, misc]

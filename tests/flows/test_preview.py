@@ -1,4 +1,5 @@
-"""Preview of a fleet without a model: the prior forecasts before a training has begun, and where it has failed."""
+"""Preview for a fleet without a model: the prior forecasts during the first training, and if that
+fails."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ pytestmark = pytest.mark.timeout(300)
 
 
 def fleet(folder: Path, *, noisy: bool) -> Path:
-    """A pipeline whose network is the prior's; with much noise the last same weekday is a poor guess."""
+    """Return a pipeline with the prior's network; with much noise the last same weekday is a poor
+    forecast."""
     file = tiny.pipeline(folder)
     small = "{layers: 1, hidden: 4, quantiles: [0.1, 0.5, 0.9], boosted: false}"
     text = file.read_text("utf-8")
@@ -70,7 +72,7 @@ def front_page(spec: Spec) -> str:
 
 
 @pytest.mark.usefixtures("predicts_here")
-def test_the_page_stands_while_a_first_model_is_trained_and_stays_where_that_fails(tmp_path: Path) -> None:
+def test_the_prior_is_published_during_the_first_training_and_stays_if_it_fails(tmp_path: Path) -> None:
     file = fleet(tmp_path, noisy=True)
     spec, heads = load(file), list[Head | None]()
 
@@ -102,7 +104,7 @@ def test_the_page_stands_while_a_first_model_is_trained_and_stays_where_that_fai
     assert pc.unique(scores["model"]).to_pylist() == ["prior"]
     assert not replay(spec, night.run_id).differences
 
-    # A refresh has no training of its own to wait for: what was better last night goes on.
+    # A refresh has no training to wait for: the better forecast of last night stays.
     morning = Night.begin(str(file), tiny.NIGHT + timedelta(hours=4), kind="refresh")
     morning.run(lambda: lines.predict_only(morning, steps))
     assert (morning.publication["tier"], morning.exit_code) == ("prior", 3)
@@ -111,7 +113,8 @@ def test_the_page_stands_while_a_first_model_is_trained_and_stays_where_that_fai
 
 
 def _next_night_has_a_model(file: Path, spec: Spec) -> None:
-    """While it is trained the page is the prior's, then it is the model's own; one that is damaged gives way again."""
+    """During training the page shows the prior, then the new model; a damaged model is replaced by
+    the prior again."""
     pages = list[str]()
 
     def train(run: Night, panel: Panel, knowledge: Knowledge) -> Candidate:
@@ -142,7 +145,7 @@ def _next_night_has_a_model(file: Path, spec: Spec) -> None:
 
 
 @pytest.mark.usefixtures("predicts_here")
-def test_where_the_seasonal_naive_is_better_nothing_goes_out_before_the_model(tmp_path: Path) -> None:
+def test_publishes_no_preview_if_the_seasonal_naive_is_better(tmp_path: Path) -> None:
     file = fleet(tmp_path, noisy=False)
     night = Night.begin(str(file), tiny.NIGHT)
     by = SimpleNamespace(**{**vars(steps), "train": diverging, "register": lambda _: None})
@@ -152,7 +155,7 @@ def test_where_the_seasonal_naive_is_better_nothing_goes_out_before_the_model(tm
     assert (night.preview, head.tier, head.bundle_digest) == (None, "fallback", None)
 
 
-def test_the_prior_stands_by_for_its_own_night_and_the_refresh_after_it() -> None:
+def test_the_prior_is_the_standby_for_its_run_and_the_following_refresh() -> None:
     def head(tier: str) -> Any:
         return SimpleNamespace(tier=tier, run_id="tonight", bundle_digest="abc")
 

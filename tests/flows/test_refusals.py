@@ -1,4 +1,5 @@
-"""Runs that cannot begin leave their sentence where people look, and nobody awaits a night before the installation."""
+"""Runs that cannot begin are reported where people look, and no night before the installation is
+awaited."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from tests.flows.tiny import pipeline
 
 @pytest.mark.usefixtures("prefect")
 @pytest.mark.parametrize("wrong", ["name: tiny\nhorizont: 3\n", "name: tiny\ndemand: [\n"])
-def test_a_night_with_a_wrong_pipeline_file_leaves_its_sentence_in_state_log_ledger_and_page(
+def test_an_invalid_pipeline_file_is_reported_in_state_log_ledger_and_page(
     tmp_path: Path, wrong: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from flows import prefect_view
@@ -41,7 +42,7 @@ def test_a_night_with_a_wrong_pipeline_file_leaves_its_sentence_in_state_log_led
     for flow in (nightly, predict_only, deadline):
         state = flow(str(file), return_state=True)
         assert (state.type.value, state.message, prefect_view.exit_code(state)) == ("FAILED", sentence, 2)
-        assert sentence in caplog.messages  # which Prefect shows, and the worker's log has
+        assert sentence in caplog.messages  # shown by Prefect, and in the worker's log
         caplog.clear()
     with Ledger.open_reader(spec.ledger_url) as ledger:
         runs = ledger.runs("tiny")

@@ -1,4 +1,5 @@
-"""A backtest says the same, whoever does its parts: this thread, further threads, or processes of a cluster."""
+"""A backtest gives the same result with any runner: this thread, several threads, or processes of a
+cluster."""
 
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ def backtested(declared: Spec, fan: Fan) -> dict[str, Scores]:
 
 
 def from_a_task(fan: Fan, calls: Sequence[Callable[[], Any]]) -> list[Any]:
-    """What calls give that are handed over from a task, as a night's are, which is no value to be sent."""
+    """Return the results of calls submitted from within a task, as in a run; the task has a value
+    that cannot be pickled."""
     from prefect import task
     from prefect.cache_policies import NO_CACHE
 
@@ -69,7 +71,7 @@ def alone() -> dict[str, Scores]:
 
 
 def same(ours: dict[str, Scores], other: dict[str, Scores]) -> None:
-    """To the bit, in the same order."""
+    """Compare bit by bit, in the same order."""
     assert list(ours) == list(other)
     assert set(DECLARED) < set(ours)
     for name, scores in ours.items():
@@ -79,7 +81,7 @@ def same(ours: dict[str, Scores], other: dict[str, Scores]) -> None:
             np.testing.assert_array_equal(fold.actuals, again.actuals)
 
 
-def test_two_threads_say_the_same_as_one() -> None:
+def test_two_threads_give_the_same_result_as_one() -> None:
     from flows import runners
 
     declared, troubles = spec({"runner": "threads", "workers": 2}), list[str]()
@@ -90,7 +92,7 @@ def test_two_threads_say_the_same_as_one() -> None:
 
 
 @pytest.mark.long
-def test_two_processes_of_a_dask_cluster_say_the_same_though_workers_are_killed(
+def test_two_dask_processes_give_the_same_result_despite_killed_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from flows import runners
@@ -119,7 +121,7 @@ def test_two_processes_of_a_dask_cluster_say_the_same_though_workers_are_killed(
         monkeypatch.setattr(dask_workers, "LOOK", 0.1)
         monkeypatch.setattr(dask_workers, "STILL", 0.5)
         assert {*fan([worker_calls.pauses_at] * 4)} == {False}
-        # a worker that was killed before may be on its way up still
+        # a worker killed before may still be restarting
         with pytest.raises(TimeLimitExceeded, match=r"at work for 0 s, all [12] are paused"):
             fan([worker_calls.pause] * 8)
     assert int(marker.read_text("utf-8")) != os.getpid()
@@ -129,7 +131,7 @@ def test_two_processes_of_a_dask_cluster_say_the_same_though_workers_are_killed(
 
 
 @pytest.mark.long
-def test_a_cluster_that_does_not_answer_is_told_of_and_the_work_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_an_unavailable_cluster_and_works_sequentially(monkeypatch: pytest.MonkeyPatch) -> None:
     from flows import runners
 
     declared, troubles = spec({"runner": "dask", "address": "tcp://127.0.0.1:9"}), list[str]()
@@ -142,7 +144,7 @@ def test_a_cluster_that_does_not_answer_is_told_of_and_the_work_is_done(monkeypa
     assert trouble.startswith("dask on tcp://127.0.0.1:9 did not start; its work was done sequentially: OSError")
 
 
-def test_a_runner_that_is_not_installed_is_named_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_a_missing_runner_with_its_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     from flows import runners
 
     monkeypatch.setitem(sys.modules, "prefect_dask.task_runners", None)
@@ -151,7 +153,7 @@ def test_a_runner_that_is_not_installed_is_named_with_what_installs_it(monkeypat
         pass
 
 
-def test_an_address_belongs_to_a_cluster() -> None:
+def test_rejects_an_address_without_a_cluster() -> None:
     with pytest.raises(ValueError, match="found address 'http://head:8787', wanted tcp:// or tls://"):
         spec({"runner": "dask", "address": "http://head:8787"})
     with pytest.raises(ValueError, match="wanted no address with runner: threads"):

@@ -1,4 +1,4 @@
-"""What a night needs before it starts."""
+"""Prerequisites of a run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.flows.tiny import NIGHT, pipeline, pipeline_for_prefect
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_a_missing_part_is_named_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_a_missing_package_with_its_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     real = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "prefect" else real(name))
     spec = Spec.model_validate({"name": "x", "demand": {"source": {"kind": "csv", "path": "x.csv"}}})
@@ -34,14 +34,14 @@ def test_a_missing_part_is_named_with_what_installs_it(monkeypatch: pytest.Monke
         start.nightly(Path("x.yaml"), spec)
 
 
-def test_whatever_the_package_may_call_is_there() -> None:
+def test_all_declared_entry_points_exist() -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["entry-points"]
     for place in declared["forecaster.lines"].values():
         module, _, name = place.partition(":")
         assert callable(getattr(importlib.import_module(module), name)), place
 
 
-def test_a_server_of_ones_own_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keeps_the_users_own_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(prefect_server.URL, "http://127.0.0.1:1/api")
     with prefect_server.running() as ready:
         with pytest.raises(ForecasterError, match=r"nothing that speaks HTTP answers at http://127\.0\.0\.1:1/api"):
@@ -50,7 +50,7 @@ def test_a_server_of_ones_own_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert os.environ[prefect_server.URL] == "http://127.0.0.1:1/api"
 
 
-def test_a_server_that_cannot_start_is_told_and_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_and_discards_a_server_that_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONHOME", "/nowhere")
     with prefect_server.running() as ready, pytest.raises(ForecasterError, match="stopped at once with exit code"):
         ready(prefect_server.PATIENCE)
@@ -58,8 +58,8 @@ def test_a_server_that_cannot_start_is_told_and_forgotten(monkeypatch: pytest.Mo
 
 
 @pytest.mark.long
-def test_the_server_goes_when_the_night_is_killed(tmp_path: Path) -> None:
-    """The night is killed outright, which leaves it no chance to end its server."""
+def test_the_server_ends_when_the_run_is_killed(tmp_path: Path) -> None:
+    """SIGKILL leaves the run no chance to end its server."""
     night = (
         "import os, time; from pathlib import Path; from flows import environment, prefect_server; "
         f"environment.prepare(Path({str(tmp_path)!r})); context = prefect_server.running(); "
@@ -78,7 +78,7 @@ def test_the_server_goes_when_the_night_is_killed(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_the_server_goes_when_the_night_was_killed_before_the_server_began(tmp_path: Path) -> None:
+def test_the_server_ends_when_the_run_was_killed_before_the_server_began(tmp_path: Path) -> None:
     night = (
         "import os, signal; from pathlib import Path; from flows import environment, prefect_server; "
         f"environment.prepare(Path({str(tmp_path)!r})); context = prefect_server.running(); context.__enter__(); "
@@ -105,8 +105,9 @@ def group_lives(number: int) -> bool:
 
 
 @pytest.mark.long
-def test_a_run_that_ends_early_waits_for_the_import_at_work_and_begins_no_other(tmp_path: Path) -> None:
-    """What registers itself to be called at the end, as JAX does, cannot while the process ends: a traceback."""
+def test_a_run_that_ends_early_waits_for_the_current_import_and_starts_no_other(tmp_path: Path) -> None:
+    """Modules that register an exit handler, such as JAX, cannot do so while the process ends: it
+    would end with a traceback."""
     registers = "import threading, time; time.sleep(1); threading._register_atexit(print, 'imported')"
     (tmp_path / "heavy.py").write_text(registers, "utf-8")
     (tmp_path / "next.py").write_text("print('never')", "utf-8")
@@ -114,8 +115,8 @@ def test_a_run_that_ends_early_waits_for_the_import_at_work_and_begins_no_other(
     (tmp_path / "broken.py").write_text("import nothing_of_this_name", "utf-8")
     code = (
         "import time; from flows import start\n"
-        "with start._imported_ahead(('broken',)): time.sleep(0.3)\n"  # which is told by whoever needs it
-        "with start._imported_ahead((), ('next',)): time.sleep(0.1)\n"  # and never waited
+        "with start._imported_ahead(('broken',)): time.sleep(0.3)\n"  # reported by the user of the module
+        "with start._imported_ahead((), ('next',)): time.sleep(0.1)\n"  # never waits for another process
         "with start._imported_ahead(('heavy', 'next')): time.sleep(0.3)\n"
         "waits = start.threading.Event(); waits.set()\n"
         "with start._imported_ahead((), ('later',), waits): time.sleep(0.3)"
@@ -141,7 +142,7 @@ def test_each_flow_reads_on_one_page(module: str) -> None:
     assert len((ROOT / "flows" / f"{module}.py").read_text("utf-8").splitlines()) < 80
 
 
-def test_a_run_started_while_another_is_at_work_says_so_and_ends_with_five(tmp_path: Path) -> None:
+def test_a_concurrent_run_reports_the_other_and_exits_with_five(tmp_path: Path) -> None:
     file = pipeline(tmp_path)
     first = Night.begin(str(file))
     command = [sys.executable, "-m", "forecaster", "predict-only", str(file), "--plain"]
@@ -155,19 +156,18 @@ def test_a_run_started_while_another_is_at_work_says_so_and_ends_with_five(tmp_p
     assert f"run {first.run_id} has been active since " in process.stderr
 
 
-def test_past_dates_of_which_none_is_a_night_are_refused_before_prefect_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rejects_dates_without_a_night_before_prefect_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = pipeline(tmp_path)
     monkeypatch.setattr(prefect_server, "running", None)
     with pytest.raises(SpecError, match="from 2024-03-20 to 2024-03-10 no night is scheduled"):
         start.backfill(file, load(file), date(2024, 3, 20), date(2024, 3, 10))
 
 
-def test_without_prefects_server_the_run_goes_on_plainly(tmp_path: Path) -> None:
-    """The row is there before Prefect is; a server that does not come up is told of, and costs nothing else.
+def test_the_run_continues_plainly_without_prefects_server(tmp_path: Path) -> None:
+    """The row exists before Prefect does; a server that does not come up is reported, without other
+    effects.
 
-    In a process of its own, since Prefect keeps what it read of the environment when it was imported.
+    Runs in its own process, since Prefect keeps the environment that it read on import.
     """
     file = pipeline_for_prefect(tmp_path)
     refresh = (

@@ -1,4 +1,4 @@
-"""What `forecaster status` says and exits with, where nothing is up."""
+"""Output and exit codes of `forecaster status` if nothing is up."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def spec(tmp_path: Path) -> Spec:
     return load(file)
 
 
-def test_before_the_first_night_there_is_nothing_wrong(call: Call, spec: Spec) -> None:
+def test_status_succeeds_before_the_first_run(call: Call, spec: Spec) -> None:
     code, out, err = call("status", spec.folder / "pipeline.yaml")
     assert (code, err) == (0, "")
     assert "last run   none: there is no ledger at " in out
@@ -28,7 +28,7 @@ def test_before_the_first_night_there_is_nothing_wrong(call: Call, spec: Spec) -
     assert "last run   none\npublished  nothing\n" in out
 
 
-def test_a_broken_ledger_is_an_error_and_the_rest_is_told(call: Call, spec: Spec) -> None:
+def test_a_damaged_ledger_is_an_error_after_the_other_lines(call: Call, spec: Spec) -> None:
     ledger = Path(spec.ledger_url.removeprefix("sqlite:///"))
     ledger.parent.mkdir(parents=True, exist_ok=True)
     ledger.write_text("orders\n" * 200, "utf-8")

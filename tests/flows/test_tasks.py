@@ -1,4 +1,4 @@
-"""What is not done twice is known by what it was done from, and Prefect keeps no second account of it."""
+"""Repeated work is identified by its inputs, and Prefect keeps no second record of it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def place(more: dict[str, Any], demand: float = 40.0) -> Path:
     )
 
 
-def test_a_training_is_known_by_its_data_and_by_what_the_file_and_the_version_say_of_it(
+def test_a_training_is_identified_by_data_declared_settings_and_version(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before = place({})
@@ -39,7 +39,7 @@ def test_a_training_is_known_by_its_data_and_by_what_the_file_and_the_version_sa
 
 
 @pytest.mark.usefixtures("prefect")
-def test_no_stage_is_cached_by_prefect_and_none_leaves_its_result_there() -> None:
+def test_prefect_neither_caches_stages_nor_stores_their_results() -> None:
     from prefect import Task
     from prefect.cache_policies import NO_CACHE
 

@@ -1,4 +1,5 @@
-"""A night that skips its training: the champion forecasts, and the run says why and until when."""
+"""A run that skips its training: the champion forecasts, and the run states the reason and the next
+date."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ STEPS = SimpleNamespace(**{name: getattr(steps, name) for name in WORK}, registe
 
 
 def without_its_training(night: Night) -> None:
-    """The line of a night that decides whether to train, and then forecasts."""
+    """Run the part of a night that decides about training, and then forecasts."""
     STEPS.ingest(night)
     knowledge, panel = STEPS.panel(night)
     night.trains = STEPS.weigh(night, panel, knowledge)
@@ -28,8 +29,8 @@ def without_its_training(night: Night) -> None:
 
 
 @pytest.mark.usefixtures("predicts_here")
-def test_trainings_that_gained_nothing_are_skipped_until_it_is_time(tmp_path: Path) -> None:
-    """None of the three nights after the first has admitted the model that it trained."""
+def test_skips_training_without_gains_until_it_is_due(tmp_path: Path) -> None:
+    """None of the three runs after the first admitted its trained model."""
     after_a_night(tmp_path)
     file = pipeline(tmp_path, "execution: {cost_per_hour: 36}\n", days=DAYS + 5)
     text = file.read_text("utf-8").replace("training: {", "training: {when: worthwhile, at_least_every: 2, ")
@@ -50,5 +51,5 @@ def test_trainings_that_gained_nothing_are_skipped_until_it_is_time(tmp_path: Pa
     assert skipped.message.endswith("; next at the latest on Saturday 2026-05-16")
     due = Night.begin(str(file), NIGHT + timedelta(days=5))
     due.run(partial(without_its_training, due))
-    assert due.trains  # the second after the last
+    assert due.trains  # the second night after the last training
     assert (due.exit_code, due.message) == (0, None)

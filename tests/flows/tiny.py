@@ -1,4 +1,5 @@
-"""A pipeline so small that its whole night takes seconds: four depots, half a year, a model of one narrow layer."""
+"""A minimal pipeline whose whole run takes seconds: four depots, 130 days, a model of one narrow
+layer."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ staffing: {orders_per_driver: 20, cost_short: 38, cost_idle: 22}
 
 
 def pipeline(folder: Path, more: str = "", *, days: int = DAYS) -> Path:
-    """A pipeline file with its source in a folder; `more` are further lines of it."""
+    """Write a pipeline file with its source into a folder; `more` are additional lines."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = [
         f"D{depot},{FIRST + timedelta(day)},{round(30 * (1 + depot) * WEEK[day % 7]) + (day * 7 + depot) % 5}"
@@ -43,20 +44,21 @@ def pipeline(folder: Path, more: str = "", *, days: int = DAYS) -> Path:
 
 
 def pipeline_for_prefect(folder: Path, more: str = "") -> Path:
-    """A pipeline before its first night, whose Prefect need not make its database."""
+    """Return a pipeline before its first run, with a prepared Prefect database."""
     prefect_home.put_into(folder / "var")
     return pipeline(folder, more)
 
 
 def after_a_night(folder: Path) -> Path:
-    """The pipeline file of an installation with one night behind it, whose champion reigns: a copy of the session's."""
+    """Return the pipeline file of an installation after one run, with a champion: a copy of the
+    session's."""
     shutil.copytree(_installation("run", 0), folder, dirs_exist_ok=True)
     return folder / "pipeline.yaml"
 
 
 def pipeline_that_knows_its_model(folder: Path, more: str = "") -> Path:
-    """A pipeline before its first night, whose training and export were done before, by a night of the same days: for
-    a test of what else a night does."""
+    """Return a pipeline before its first run, with cached training and export from a run of the
+    same days; for tests of the other steps."""
     file = pipeline_for_prefect(folder, more)
     for name in ("checkpoints", "graphs"):
         shutil.copytree(_installation("run", 0) / "var" / name, folder / "var" / name)
@@ -64,14 +66,14 @@ def pipeline_that_knows_its_model(folder: Path, more: str = "") -> Path:
 
 
 def pipeline_with_readings(folder: Path, more: str = "") -> Path:
-    """A pipeline whose lake has readings, so that there is something to forecast from, and no model yet."""
+    """Return a pipeline with readings in its lake, but without a model."""
     file = pipeline(folder, more)
     shutil.copytree(_installation("predict-only", 3) / "var", folder / "var")
     return file
 
 
 def _installation(command: str, code: int) -> Path:
-    """What a command that ends with a code makes of a pipeline, once a session."""
+    """Run a command on a pipeline once per session, checking its exit code; returns the folder."""
     with shared.locked(command) as once:
         if not (once / "made").exists():
             words = [command, "--plain", str(pipeline_for_prefect(once / "fleet")), "--as-of", NIGHT.isoformat()]

@@ -1,4 +1,4 @@
-"""Calls for the workers of a cluster, which find them by name."""
+"""Calls for the workers of a cluster, which import them by name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from forecaster.publishing.groups import group_work
 
 
 def after_dying_once(marker: Path, call: Callable[[], Any]) -> Any:
-    """What a call gives; the first process that is asked is killed, as by a machine that runs out of memory."""
+    """Return the result of a call, but kill the first process that runs it, as if it ran out of
+    memory."""
     try:
         with marker.open("x") as file:
             file.write(str(os.getpid()))
@@ -25,14 +26,14 @@ def after_dying_once(marker: Path, call: Callable[[], Any]) -> Any:
 
 
 def too_large_above(depots: int, call: partial[Any]) -> Any:
-    """What a call gives; one that looks at a group of more ids kills its worker, each time."""
+    """Return the result of a call, but kill the worker each time for a group with more IDs."""
     if call.func is group_work.see and call.args[2].last - call.args[2].first > depots:
         os.kill(os.getpid(), signal.SIGKILL)
     return call()
 
 
 def pauses_at() -> float | bool:
-    """The share of its memory at which Dask pauses the worker that is asked."""
+    """Return the share of its memory at which Dask pauses the current worker."""
     from distributed import get_worker
 
     fraction: float | bool = get_worker().memory_manager.memory_pause_fraction
@@ -40,7 +41,7 @@ def pauses_at() -> float | bool:
 
 
 def pause() -> None:
-    """Pause the worker that is asked, as Dask does where its memory is nearly full."""
+    """Pause the current worker, as Dask does when its memory is nearly full."""
     from distributed import Status, get_worker
 
     worker = get_worker()

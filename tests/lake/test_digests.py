@@ -1,4 +1,4 @@
-"""A byte that was flipped in a folder of files is found, and whatever nobody listed is believed."""
+"""Flipped bytes in a folder of files are detected, and unlisted files are trusted."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", ["part.parquet", "_delta_log/0.json"])
-def test_another_byte_than_was_written_is_named(folder: Path, name: str) -> None:
+def test_names_a_file_with_a_changed_byte(folder: Path, name: str) -> None:
     digests.verify(str(folder))
     flip(folder / name)
     with pytest.raises(OSError, match=f"{name} is damaged: it has sha256"):
         digests.verify(str(folder))
-    digests.keep(str(folder))  # which believes what was listed, not what is there
+    digests.keep(str(folder))  # trusts the list, not the files
     with pytest.raises(OSError, match="is damaged"):
         digests.verify(str(folder))
 
 
-def test_what_is_gone_or_not_listed_is_no_damage(folder: Path) -> None:
+def test_deleted_or_unlisted_files_are_no_damage(folder: Path) -> None:
     (folder / "part.parquet").unlink()
     (folder / "other.parquet").write_bytes(b"more rows")
     digests.verify(str(folder))
@@ -47,13 +47,13 @@ def test_what_is_gone_or_not_listed_is_no_damage(folder: Path) -> None:
     ]
 
 
-def test_what_is_written_again_under_its_name_is_listed_anew_when_that_is_said(folder: Path) -> None:
+def test_rewritten_files_are_listed_anew_when_requested(folder: Path) -> None:
     (folder / "part.parquet").write_bytes(b"the same rows, packed otherwise")
     digests.keep(str(folder), again=".parquet")
     digests.verify(str(folder))
 
 
-def test_a_damaged_list_is_as_good_as_none_and_made_anew(folder: Path) -> None:
+def test_damaged_list_counts_as_missing_and_is_rebuilt(folder: Path) -> None:
     flip(folder / digests.LIST)
     digests.verify(str(folder))
     digests.keep(str(folder))
@@ -62,6 +62,6 @@ def test_a_damaged_list_is_as_good_as_none_and_made_anew(folder: Path) -> None:
         digests.verify(str(folder))
 
 
-def test_an_address_is_left_to_its_store() -> None:
+def test_url_is_left_to_its_store() -> None:
     digests.keep("s3://fleet/lake")
     digests.verify("s3://fleet/lake")

@@ -1,4 +1,4 @@
-"""Errors of delta-rs as one line with their causes, and the step that each asks for."""
+"""Errors of delta-rs as one line with their causes, and the next step for each."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from forecaster.lake import Lake
 from forecaster.lake.faults import remedy, sentence
 
 
-def test_causes_below_an_error_are_put_behind_it_and_a_backtrace_is_left_out() -> None:
+def test_error_sentence_includes_causes_but_no_backtrace() -> None:
     cause = "\x1b[31m↳\x1b[0m"
     text = f"Kernel error -> Generic S3 error\n  {cause} Error performing GET\n    {cause} refused\n0: x\n"
     assert sentence(OSError(text)) == "Kernel error -> Generic S3 error: Error performing GET: refused"
     assert sentence(OSError("")) == "OSError"
 
 
-def test_a_table_is_not_said_to_be_damaged_where_its_store_refuses() -> None:
+def test_table_is_not_reported_as_damaged_when_the_store_rejects_requests() -> None:
     refused = "Generic S3 error: Error performing GET … - Server returned non-2xx status code: 503 Service Unavailable"
     assert "the table is not damaged" in remedy(OSError(refused))
     assert "restore the folder from a backup" in remedy(OSError("Parquet magic bytes not found in footer"))
 
 
-def test_an_endpoint_without_tls_is_answered_with_the_variable_that_allows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endpoint_without_tls_is_answered_with_the_variable_that_allows_it(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ALLOW_HTTP", "AWS_ENDPOINT_URL_S3"):
         monkeypatch.delenv(name, raising=False)
     settings = {"ACCESS_KEY_ID": "a", "SECRET_ACCESS_KEY": "b", "REGION": "us-east-1", "ENDPOINT_URL": "http://[::1]:9"}
@@ -47,12 +47,12 @@ def test_an_endpoint_without_tls_is_answered_with_the_variable_that_allows_it(mo
         "Input/output error (os error 5)",
     ],
 )
-def test_nobody_is_advised_to_restore_what_could_not_be_reached(refused: str) -> None:
+def test_never_advises_to_restore_an_unreachable_table(refused: str) -> None:
     assert "no file was found damaged" in remedy(OSError(refused))
 
 
 @pytest.mark.parametrize("fault", ["short", "scrambled", "gone", "log"])
-def test_a_file_that_was_read_and_is_damaged_is_to_be_restored(tmp_path: Path, fault: str) -> None:
+def test_advises_to_restore_a_damaged_file(tmp_path: Path, fault: str) -> None:
     Lake(str(tmp_path)).append(
         "owners", pd.DataFrame({"fleet": ["a" * 99], "recorded_at": [pd.Timestamp(0, tz="UTC")]})
     )

@@ -1,4 +1,4 @@
-"""The lake has a share of the time that a night has, and says what was waited for."""
+"""The lake has a share of the nightly run's time, and errors state what was waited for."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from forecaster.lake.limits import Waits, storage_options
 never = threading.Event()
 
 
-def test_the_client_waits_half_a_minute_for_a_request_and_less_where_the_night_is_short() -> None:
-    tries = {"max_retries": "1000", "backoff_config.max_backoff": "5s"}  # the time ends them, and no number
+def test_client_waits_half_a_minute_per_request_and_less_in_a_short_window() -> None:
+    tries = {"max_retries": "1000", "backoff_config.max_backoff": "5s"}  # the time limit ends them, not the number
     expected = {"timeout": "30s", "connect_timeout": "5s", "retry_timeout": "180s", **tries}
     assert storage_options("s3://bucket/lake", 2 * 3600.0) == expected
     short = {"timeout": "5s", "connect_timeout": "5s", "retry_timeout": "5s", **tries}  # a twelfth of a minute
@@ -24,7 +24,7 @@ def test_the_client_waits_half_a_minute_for_a_request_and_less_where_the_night_i
     assert storage_options("s3://bucket/lake", None) is None
 
 
-def test_each_call_may_take_half_of_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_call_may_take_half_of_the_remaining_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     limits, clock = list[float](), [0.0]
 
     def call_within(seconds: float, *_: object) -> None:
@@ -42,7 +42,7 @@ def test_each_call_may_take_half_of_what_is_left(monkeypatch: pytest.MonkeyPatch
     assert limits[-1] == 8.0
 
 
-def test_a_lake_that_hangs_is_named_with_its_table_and_how_long_it_was_waited_for() -> None:
+def test_error_names_the_hanging_lake_its_table_and_the_waiting_time() -> None:
     waits = Waits("s3://bucket/hangs", 6.0)  # a third of it is two seconds, the half of that one
     with pytest.raises(LakeSilent, match=r"the lake at s3://bucket/hangs did not answer within 1 s \(table 'demand'\)"):
         waits.call(never.wait, "demand")
@@ -54,10 +54,10 @@ def test_a_lake_that_hangs_is_named_with_its_table_and_how_long_it_was_waited_fo
     ("sentence", "is_silence"),
     [
         ("Generic S3 error: … in 6.2s - HTTP error\n ↳ error sending request\n  ↳ operation timed out", True),
-        ("Generic S3 error: … in 5.0s - HTTP error: error sending request", False),  # at once: it was refused
+        ("Generic S3 error: … in 5.0s - HTTP error: error sending request", False),  # at once: rejected
     ],
 )
-def test_what_the_client_says_of_a_timeout_is_said_of_the_lake(sentence: str, is_silence: bool) -> None:
+def test_timeout_of_the_client_is_reported_as_a_silent_lake(sentence: str, is_silence: bool) -> None:
     def fail() -> None:
         raise OSError(sentence)
 

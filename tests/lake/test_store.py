@@ -24,7 +24,7 @@ def readings(*counts: float | None, **more: object) -> pd.DataFrame:
     return rows.assign(**more)  # type: ignore[arg-type]
 
 
-def test_tables_that_were_never_written_are_empty_and_have_their_schema(tmp_path: Path) -> None:
+def test_tables_never_written_are_empty_and_have_their_schema(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path / "lake"))
     for table, schema in TABLES.items():
         assert lake.read(table).schema == schema
@@ -43,7 +43,7 @@ def test_each_append_is_one_version_and_older_versions_can_be_read(tmp_path: Pat
     assert lake.versions()["demand"] == 1
 
 
-def test_what_another_process_commits_is_seen_and_a_table_that_took_the_place_of_the_old_one(tmp_path: Path) -> None:
+def test_sees_commits_of_other_processes_and_replaced_tables(tmp_path: Path) -> None:
     lake, other = Lake(str(tmp_path / "lake")), Lake(str(tmp_path / "lake"))
     assert lake.version("demand") == -1
     for number in range(3):
@@ -67,14 +67,14 @@ def test_what_another_process_commits_is_seen_and_a_table_that_took_the_place_of
     assert lake.version("demand") == newest
 
 
-def test_no_rows_make_no_commit(tmp_path: Path) -> None:
+def test_appending_no_rows_makes_no_commit(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path))
     assert lake.append("demand", readings()) == -1
     lake.append("demand", readings(1.0))
     assert lake.append("demand", readings()) == 0
 
 
-def test_rows_come_back_as_they_were_written(tmp_path: Path) -> None:
+def test_rows_are_read_as_written(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path))
     written = {
         "run_id": "r1",
@@ -94,7 +94,7 @@ def test_rows_come_back_as_they_were_written(tmp_path: Path) -> None:
     assert lake.read("forecasts").to_pylist() == [written, written]
 
 
-def test_an_archive_from_before_overrides_takes_them_up(tmp_path: Path) -> None:
+def test_archive_without_overrides_accepts_them_later(tmp_path: Path) -> None:
     old = TABLES["forecasts"].remove(TABLES["forecasts"].get_field_index("override"))
     row = {"run_id": "r1", "recorded_at": NOON, "levels": [0.5], "quantiles": [2.5]}
     write_deltalake(str(tmp_path / "forecasts"), pa.Table.from_pylist([row], schema=old))
@@ -103,7 +103,7 @@ def test_an_archive_from_before_overrides_takes_them_up(tmp_path: Path) -> None:
     assert sorted(lake.read("forecasts")["override"].to_pylist(), key=str) == [3, None]
 
 
-def test_a_new_covariate_is_a_new_column_and_unknown_in_older_rows(tmp_path: Path) -> None:
+def test_new_covariate_becomes_a_column_that_is_null_in_older_rows(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path))
     lake.append("demand", readings(1.0))
     lake.append("demand", readings(2.0, promo=1, weather="rain"))
@@ -116,14 +116,14 @@ def test_a_new_covariate_is_a_new_column_and_unknown_in_older_rows(tmp_path: Pat
     ]
 
 
-def test_rows_can_be_chosen_by_an_expression_or_by_filters(tmp_path: Path) -> None:
+def test_rows_can_be_selected_by_an_expression_or_by_filters(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path))
     lake.append("demand", readings(1.0, 2.0, 3.0))
     assert lake.read("demand", where=ds.field("demand") > 1.5).num_rows == 2
     assert lake.read("demand", where=[("demand", ">", 1.5), ("row", "==", 4)]).num_rows == 1
 
 
-def test_rows_that_do_not_fit_are_refused_and_leave_nothing(tmp_path: Path) -> None:
+def test_rejects_rows_that_do_not_fit_and_writes_nothing(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path))
     with pytest.raises(LakeError, match="missing recorded_at"):
         lake.append("demand", readings(1.0).drop(columns="recorded_at"))
@@ -139,7 +139,7 @@ def test_rows_that_do_not_fit_are_refused_and_leave_nothing(tmp_path: Path) -> N
     assert lake.versions()["demand"] == 0
 
 
-def test_a_damaged_table_is_named_with_the_next_step(tmp_path: Path) -> None:
+def test_error_for_a_damaged_table_names_it_and_the_next_step(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path))
     lake.append("demand", readings(1.0))
     for part in (tmp_path / "demand").rglob("*.parquet"):
@@ -151,20 +151,20 @@ def test_a_damaged_table_is_named_with_the_next_step(tmp_path: Path) -> None:
         lake.versions()
 
 
-def test_a_version_that_was_never_written_is_an_error(tmp_path: Path) -> None:
+def test_reading_a_version_never_written_raises_an_error(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path))
     lake.append("demand", readings(1.0))
     with pytest.raises(LakeError, match="cannot be read"):
         lake.read("demand", version=7)
 
 
-def test_a_folder_with_a_percent_sign_is_refused_before_anything_is_written() -> None:
+def test_rejects_a_folder_with_a_percent_sign() -> None:
     with pytest.raises(LakeError, match="found % in the path"):
         Lake("/data/100%25/lake")
 
 
 @pytest.mark.parametrize("pattern", ["**/*.parquet", "_delta_log/*.json"])
-def test_a_flipped_byte_is_named_and_never_another_number(tmp_path: Path, pattern: str) -> None:
+def test_flipped_byte_is_reported_and_never_read_as_another_number(tmp_path: Path, pattern: str) -> None:
     lake = Lake(str(tmp_path))
     lake.append("demand", readings(*map(float, range(200))))
     [file] = (tmp_path / "demand").glob(pattern)

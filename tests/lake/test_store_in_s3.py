@@ -1,4 +1,4 @@
-"""The lake in an object store: the same tables, and writers that come at once lose nothing of one another."""
+"""The lake in an object store: the same tables, and concurrent writers lose nothing."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ for number in range({EACH}):
 
 @pytest.fixture
 def bucket(s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:  # noqa: F811
-    """A bucket of the test's own, and in the environment what leads to it."""
+    """Bucket for one test, with its address in the environment."""
     variables = {"ACCESS_KEY_ID": "testing-key", "SECRET_ACCESS_KEY": "testing-secret", "ENDPOINT_URL": s3}
     for name, value in {**variables, "REGION": "us-east-1", "ALLOW_HTTP": "true"}.items():
         monkeypatch.setenv(f"AWS_{name}", value)
@@ -50,7 +50,7 @@ def bucket(s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:  # 
     return f"s3://{name}"
 
 
-def test_what_was_written_while_its_answer_was_lost_stands_once(
+def test_append_is_stored_once_when_its_response_is_lost(
     bucket: str,
     gateway: Gateway,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
@@ -75,7 +75,7 @@ def test_what_was_written_while_its_answer_was_lost_stands_once(
     assert sorted(lake.read("aliases").column("alias").to_pylist()) == ["after", "before"]
 
 
-def test_of_two_processes_that_append_at_once_nothing_is_lost(bucket: str) -> None:
+def test_concurrent_appends_of_two_processes_lose_nothing(bucket: str) -> None:
     url = f"{bucket}/lake"
     writers = [
         subprocess.Popen(
@@ -94,11 +94,11 @@ def test_of_two_processes_that_append_at_once_nothing_is_lost(bucket: str) -> No
     assert Lake(url).version("aliases") == 2 * EACH - 1
 
 
-def test_a_night_keeps_its_tables_there_and_its_state_here(bucket: str, tmp_path: Path) -> None:
+def test_nightly_run_keeps_tables_in_the_store_and_state_in_the_folder(bucket: str, tmp_path: Path) -> None:
     file = pipeline_for_prefect(tmp_path, f"lake: {bucket}/nights/\n")
     command = [sys.executable, "-m", "forecaster", "predict-only", str(file), "--as-of", NIGHT.isoformat(), "--plain"]
     process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert process.returncode == 3, process.stderr  # no model has reigned yet: the fallback forecasts
+    assert process.returncode == 3, process.stderr  # no champion yet: the fallback forecasts
     spec = load(file)
     lake = Lake(spec.lake_url)
     assert (len(lake.read("demand")), len(lake.read("forecasts"))) == (4 * 130, 4 * 7)
@@ -111,7 +111,7 @@ def test_a_night_keeps_its_tables_there_and_its_state_here(bucket: str, tmp_path
     assert "testing-secret" not in process.stderr + str(run)
 
 
-def test_a_lake_there_is_backed_up_into_a_folder_and_brought_back_into_its_bucket(bucket: str, tmp_path: Path) -> None:
+def test_lake_in_a_bucket_is_backed_up_to_a_folder_and_restored(bucket: str, tmp_path: Path) -> None:
     file = pipeline(tmp_path, f"lake: {bucket}/kept\n", days=20)
     spec = load(file)
     Ledger.open(spec.ledger_url).close()
@@ -123,7 +123,7 @@ def test_a_lake_there_is_backed_up_into_a_folder_and_brought_back_into_its_bucke
     later = tmp_path / "demand.csv"
     later.write_text(later.read_text("utf-8").replace("D0,2026-01-20,", "D0,2026-01-20,1"), "utf-8")
     ingest(spec, now=NIGHT + timedelta(days=1))
-    assert lake.versions()["demand"] == versions["demand"] + 1  # which the backup does not know
+    assert lake.versions()["demand"] == versions["demand"] + 1  # unknown to the backup
     restore(spec, tmp_path / "copy", replace=True)
     assert (lake.versions(), lake.read("demand").sort_by("row")) == (versions, before)
     assert ingest(spec, now=NIGHT + timedelta(days=1)).accepted == 1

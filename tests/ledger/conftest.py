@@ -15,7 +15,7 @@ from tests.ledger.publications import start
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """Where a ledger may be made; on PostgreSQL in a database of its own."""
+    """URL for a new ledger; on PostgreSQL in a database of its own."""
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path / 'new' / 'ledger.db'}"
         return
@@ -26,7 +26,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def ledger(url: str) -> Iterator[Ledger]:
-    """One in which a run has begun."""
+    """Ledger in which a run has begun."""
     with Ledger.open(url) as opened:
         start(opened, "night-1")
         yield opened

@@ -1,7 +1,7 @@
-"""Write publications in processes that are killed: one for each line of standard input, a run's name and the seconds
-that it may write after its first publication.
+"""Write publications in processes that are then killed: one per line of standard input, with a
+run's name and the seconds that it may write after its first publication.
 
-Called by tests as a program of its own: children are forked from it before any thread runs.
+Tests start this as a separate program: it forks children before any thread runs.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def write(url: str, run: str, ready: int) -> None:
 
 
 def main() -> None:
-    """Usage: killed_writers.py URL. After each line, how the process ended."""
+    """Usage: killed_writers.py URL. Print the exit status of the process after each line."""
     url = sys.argv[1]
-    sa.make_url(url).get_dialect().import_dbapi()  # so that what a connection needs is there before the first fork
+    sa.make_url(url).get_dialect().import_dbapi()  # imports the driver before the first fork
     for line in sys.stdin:
         run, seconds = line.split()
         readable, writable = os.pipe()

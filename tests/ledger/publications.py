@@ -1,4 +1,4 @@
-"""A small publication, and a run that it may belong to."""
+"""A small publication, and a run for it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ROSTERS = {
         left=LeftCrew(4, 12.5, 20, 14),
         changed_at=datetime(2026, 1, 1, 14, 30, tzinfo=UTC),
     ),
-    3: PublishedRoster(None, 0.0, 0.1 + 0.2, None, 44.0),  # without loans, and with a number that has many digits
+    3: PublishedRoster(None, 0.0, 0.1 + 0.2, None, 44.0),  # no loans, and a number with many digits
 }
 
 
@@ -50,7 +50,7 @@ def start(ledger: Ledger, run_id: str, pipeline: str = "harbor-fleet", hours: in
 
 
 def publication(run_id: str = "night-1", orders: float = 100.0, depots: int = 2, **changes: object) -> Publication:
-    """Depots D0, D1, … that expect `orders`, 20 less and 20 more; closed on the second day."""
+    """Publication of depots D0, D1, … with `orders` expected, ± 20; closed on the second day."""
     days = tuple(
         PublishedDay(
             CUTOFF + timedelta(days=step),
@@ -82,7 +82,7 @@ def publication(run_id: str = "night-1", orders: float = 100.0, depots: int = 2,
 
 
 def broken(**changes: object) -> Publication:
-    """The publication with its first depot's first day changed."""
+    """Publication with a changed first day of its first depot."""
     whole = publication()
     first = whole.depots[0]
     day = replace(first.days[0], **changes)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Each receiver gets a day's digest once: who claims it first sends it, and what failed is free again."""
+"""Each receiver gets a day's digest once: the first claim sends it, and a failed one is released."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AT = datetime(2026, 11, 25, 4, 30, tzinfo=UTC)
 FIRST = DigestRow(7, AT, "sending", False, {"2026-11-26": {"BOS-01": 4, "BOS-02": None}})
 
 
-def test_one_of_two_that_claim_a_digest_sends_it(ledger: Ledger) -> None:
+def test_only_the_first_claim_of_a_digest_succeeds(ledger: Ledger) -> None:
     with ledger.transaction() as connection:
         assert digests.last(connection, KEY) is None
         assert digests.claim(connection, KEY, None, FIRST)
@@ -27,10 +27,10 @@ def test_one_of_two_that_claim_a_digest_sends_it(ledger: Ledger) -> None:
     later = DigestRow(8, AT + timedelta(hours=3), "sending", False, {})
     with ledger.transaction() as connection:
         assert digests.claim(connection, KEY, row, later)
-        assert not digests.claim(connection, KEY, row, later)  # it is another row by now
+        assert not digests.claim(connection, KEY, row, later)  # the row has changed in the meantime
 
 
-def test_what_failed_leaves_what_was_there_before(ledger: Ledger) -> None:
+def test_give_back_restores_the_earlier_row(ledger: Ledger) -> None:
     with ledger.transaction() as connection:
         digests.claim(connection, KEY, None, FIRST)
         digests.give_back(connection, KEY, None)
@@ -42,7 +42,7 @@ def test_what_failed_leaves_what_was_there_before(ledger: Ledger) -> None:
         assert digests.last(connection, KEY) == before
 
 
-def test_rows_of_a_month_ago_are_forgotten(ledger: Ledger) -> None:
+def test_forget_deletes_rows_older_than_a_month(ledger: Ledger) -> None:
     old = DigestKey("fleet", "forecaster-email/boston", "", "Boston", DAY - timedelta(days=31))
     kept = DigestKey("fleet", "forecaster-email/boston", "", "Boston", DAY - timedelta(days=30))
     with ledger.transaction() as connection:

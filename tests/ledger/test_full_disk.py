@@ -1,4 +1,4 @@
-"""On a full disk the ledger says so, and whoever only reads goes on reading."""
+"""On a full disk the ledger reports the cause, and readers keep reading."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.flows.test_degraded import small_disk  # noqa: F401 (a fixture)
 pytestmark = pytest.mark.long
 
 
-def test_a_writer_names_the_full_disk_and_a_reader_reads_on(small_disk: Path) -> None:  # noqa: F811
+def test_full_disk_is_reported_to_writers_while_readers_keep_reading(small_disk: Path) -> None:  # noqa: F811
     url = f"sqlite:///{small_disk / 'ledger.db'}"
     with Ledger.open(url) as ledger:
         assert ledger.runs() == ()

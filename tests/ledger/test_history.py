@@ -1,4 +1,4 @@
-"""Runs and promotions, as they are looked up later."""
+"""Runs and promotions as looked up later."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from forecaster.ledger.store import Ledger
 from tests.ledger.publications import NIGHT, start
 
 
-def test_a_run_is_written_from_its_start_to_its_end(ledger: Ledger) -> None:
+def test_run_row_records_start_notes_and_end(ledger: Ledger) -> None:
     (run,) = ledger.runs("harbor-fleet")
     assert (run.outcome, run.finished_at, run.timings, run.findings) == ("running", None, {}, ())
     late = Finding("late_days", "warn", 2, "demand.csv: 2 readings came late")
@@ -28,14 +28,14 @@ def test_a_run_is_written_from_its_start_to_its_end(ledger: Ledger) -> None:
     assert run.finished_at == NIGHT + timedelta(minutes=9)
 
 
-def test_runs_come_newest_first(ledger: Ledger) -> None:
+def test_runs_are_listed_newest_first(ledger: Ledger) -> None:
     start(ledger, "night-2", hours=24)
     start(ledger, "night-3", hours=48)
     assert [run.run_id for run in ledger.runs("harbor-fleet", limit=2)] == ["night-3", "night-2"]
     assert ledger.runs("other") == ()
 
 
-def test_a_run_id_is_used_once_and_an_unknown_run_is_refused(ledger: Ledger) -> None:
+def test_rejects_duplicate_and_unknown_run_ids_and_unknown_outcomes(ledger: Ledger) -> None:
     with pytest.raises(LedgerError, match="'night-1' is in the ledger already"):
         start(ledger, "night-1")
     with pytest.raises(LedgerError, match="'night-9' is not in the ledger"):
@@ -44,7 +44,7 @@ def test_a_run_id_is_used_once_and_an_unknown_run_is_refused(ledger: Ledger) -> 
         ledger.finish_run("night-1", "over", 0)  # type: ignore[arg-type]
 
 
-def test_instants_of_any_zone_come_back_in_utc(ledger: Ledger) -> None:
+def test_instants_of_any_zone_are_read_back_in_utc(ledger: Ledger) -> None:
     early = datetime(2025, 6, 19, 3, 15, tzinfo=timezone(timedelta(hours=-4)))
     ledger.start_run("night-2", pipeline="harbor-fleet", as_of=early, spec_digest="5pec", at=early)
     run = ledger.runs(limit=1)[0]
@@ -61,7 +61,7 @@ def test_expected_timings_are_the_median_of_the_last_fourteen_finished_runs(ledg
     assert ledger.expected_timings("harbor-fleet") == {"train": 14.5, "export": 2.0}
 
 
-def test_a_promotion_names_whom_it_replaced(ledger: Ledger) -> None:
+def test_promotion_names_the_previous_champion(ledger: Ledger) -> None:
     assert ledger.champion("harbor-fleet") is None
     ledger.promote("harbor-fleet", run_id="night-1", bundle_digest="b0", by="gate", reason="first model", at=NIGHT)
     second = ledger.promote(

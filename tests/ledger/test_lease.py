@@ -1,4 +1,4 @@
-"""One run works on a pipeline at a time; a dead one is found, closed, and keeps nobody out."""
+"""One run works on a pipeline at a time; a dead one is detected, closed, and blocks nobody."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def begin(ledger: Ledger, run_id: str, at: datetime = NOW) -> run_start.RunStart
 
 
 def held_elsewhere(ledger: Ledger) -> None:
-    """As if the lease had been taken by a process of another machine."""
+    """Assign the lease to a process of another machine."""
     with ledger.transaction() as connection:
         connection.execute(tables.lease.update().values(holder=ELSEWHERE))
 
@@ -54,7 +54,7 @@ def seems_killed(url: str, run_id: str) -> bool:
         return reader.seems_killed(run, NOW)
 
 
-def test_who_comes_second_is_told_who_is_at_work_and_ends_as_busy(ledger: Ledger) -> None:
+def test_second_run_learns_its_rival_and_ends_as_busy(ledger: Ledger) -> None:
     assert begin(ledger, "first").rival is None
     rival = begin(ledger, "second", NOW + timedelta(minutes=1)).rival
     assert rival is not None
@@ -66,19 +66,19 @@ def test_who_comes_second_is_told_who_is_at_work_and_ends_as_busy(ledger: Ledger
     assert second.finished_at is not None
 
 
-def test_when_one_run_has_ended_the_next_begins(ledger: Ledger) -> None:
+def test_next_run_begins_after_the_first_has_ended(ledger: Ledger) -> None:
     begin(ledger, "first")
     ledger.finish_run("first", "published", 0)
     assert begin(ledger, "second").rival is None
 
 
-def test_pipelines_do_not_wait_for_one_another(ledger: Ledger) -> None:
+def test_leases_of_different_pipelines_are_independent(ledger: Ledger) -> None:
     begin(ledger, "first")
     other = SPEC.model_copy(update={"name": "other"})
     assert run_start.begin(ledger, other, run_id="second", kind="night", as_of=NOW).rival is None
 
 
-def test_a_run_that_was_killed_here_is_found_at_once_and_closed(ledger: Ledger, url: str) -> None:
+def test_run_killed_on_this_machine_is_detected_at_once_and_closed(ledger: Ledger, url: str) -> None:
     code = (
         "import time; from tests.ledger import test_lease as t; from forecaster.ledger.store import Ledger; "
         f"t.begin(Ledger.open({url!r}), 'killed'); print('at work', flush=True); time.sleep(300)"
@@ -98,7 +98,7 @@ def test_a_run_that_was_killed_here_is_found_at_once_and_closed(ledger: Ledger, 
     assert killed.message == "it was killed, or its machine went down; run next detected it"
 
 
-def test_a_run_elsewhere_keeps_others_out_until_its_lease_has_expired(ledger: Ledger) -> None:
+def test_run_on_another_machine_keeps_its_lease_until_expiry(ledger: Ledger) -> None:
     begin(ledger, "elsewhere")
     held_elsewhere(ledger)
     assert begin(ledger, "too-early", NOW + lease.LASTS - timedelta(seconds=1)).rival is not None
@@ -113,22 +113,18 @@ def test_a_renewed_lease_expires_later(ledger: Ledger) -> None:
     assert begin(ledger, "next", NOW + lease.LASTS + timedelta(minutes=8)).rival is not None
 
 
-def test_a_living_run_here_is_not_taken_for_dead_when_the_clock_is_moved(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lease, "RENEWED", 2.0)  # seconds, of which a busy machine needs some
+def test_living_local_run_survives_clock_changes(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease, "RENEWED", 2.0)  # seconds; a busy machine needs some
     ended: list[tuple[int, int]] = []
     monkeypatch.setattr(lease.os, "kill", lambda *call: ended.append(call))
     begin(ledger, "alive")
     with run_start.lease_renewed(ledger, "alive"):
         assert begin(ledger, "a-year-later", NOW + timedelta(days=365)).rival is not None
     assert begin(ledger, "a-year-before", NOW - timedelta(days=365)).rival is not None
-    assert [call for call in ended if call[1] != 0] == []  # it may be asked whether it lives
+    assert [call for call in ended if call[1] != 0] == []  # signal 0 only checks whether it lives
 
 
-def test_a_living_run_here_that_does_not_renew_its_lease_loses_it_and_is_ended(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hung_local_run_loses_its_lease_and_is_killed(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease, "RENEWED", 0.2)
     ended: list[tuple[int, int]] = []
     monkeypatch.setattr(lease.os, "kill", lambda *call: ended.append(call))
@@ -137,13 +133,13 @@ def test_a_living_run_here_that_does_not_renew_its_lease_loses_it_and_is_ended(
     assert (start.rival, start.closed_runs) == (None, ("hung",))
     assert start.hung is not None
     assert start.hung.run_id == "hung"
-    assert ended[0] == (os.getpid(), signal.SIGKILL)  # and then its children
+    assert ended[0] == (os.getpid(), signal.SIGKILL)  # its children follow
     assert {sent for _, sent in ended} == {signal.SIGKILL}
     with pytest.raises(LedgerError, match="not for run hung any more: run next has been active"):
         ledger.publish(publication("hung"))
 
 
-def test_a_run_that_was_closed_as_dead_never_publishes_although_nobody_has_the_lease(ledger: Ledger) -> None:
+def test_run_closed_as_dead_cannot_publish_even_without_a_lease_holder(ledger: Ledger) -> None:
     begin(ledger, "night-1")
     held_elsewhere(ledger)
     begin(ledger, "night-2", NOW + lease.LASTS)
@@ -152,7 +148,7 @@ def test_a_run_that_was_closed_as_dead_never_publishes_although_nobody_has_the_l
         ledger.publish(publication("night-1"))
 
 
-def test_a_run_that_lost_its_lease_neither_publishes_nor_promotes(ledger: Ledger) -> None:
+def test_run_without_its_lease_can_neither_publish_nor_promote(ledger: Ledger) -> None:
     begin(ledger, "night-1")
     held_elsewhere(ledger)
     begin(ledger, "night-2", NOW + lease.LASTS)
@@ -166,7 +162,7 @@ def test_a_run_that_lost_its_lease_neither_publishes_nor_promotes(ledger: Ledger
         assert not lease.renew(connection, "night-1", NOW)
 
 
-def test_of_many_that_begin_at_once_one_is_at_work(ledger: Ledger) -> None:
+def test_only_one_of_many_simultaneous_runs_takes_the_lease(ledger: Ledger) -> None:
     barrier, begun = threading.Barrier(6), list[run_start.RunStart]()
 
     def start(number: int) -> None:
@@ -182,11 +178,12 @@ def test_of_many_that_begin_at_once_one_is_at_work(ledger: Ledger) -> None:
     assert sorted(outcomes(ledger).values()) == ["busy"] * 5 + ["running"]
     [first] = [run.run_id for run in begun if run.rival is None]
     assert {run.rival.run_id for run in begun if run.rival} == {first}
-    assert [run.closed_runs for run in begun] == [()] * 6  # nobody who is just beginning is taken for dead
+    assert [run.closed_runs for run in begun] == [()] * 6  # a run that is just beginning is not taken for dead
 
 
 def test_a_run_has_no_row_without_the_lease_or_a_rival(ledger: Ledger) -> None:
-    """Stopped between the two, it would be closed as dead, and then take the lease and publish all the same."""
+    """Without a lease the row would be closed as dead, and the run would then take the lease and
+    publish anyway."""
     with ledger.transaction() as connection:
         connection.exec_driver_sql("alter table lease rename to away")
     with pytest.raises(LedgerError, match=r"lease|not a ledger of this version"):
@@ -197,7 +194,7 @@ def test_a_run_has_no_row_without_the_lease_or_a_rival(ledger: Ledger) -> None:
     assert begin(ledger, "first").rival is None
 
 
-def test_a_lease_is_renewed_by_a_thread_while_the_run_lives() -> None:
+def test_thread_renews_the_lease_while_open() -> None:
     renewed = threading.Semaphore(0)
 
     def renewal() -> bool:
@@ -209,7 +206,7 @@ def test_a_lease_is_renewed_by_a_thread_while_the_run_lives() -> None:
         assert renewed.acquire(timeout=30)
 
 
-def test_a_holder_hears_when_its_lease_is_anothers() -> None:
+def test_on_loss_is_called_when_the_lease_is_lost() -> None:
     lost = threading.Semaphore(0)
     with lease.renewed_while_open(lambda: False, every=0.001, on_loss=lost.release):
         assert lost.acquire(timeout=30)
@@ -217,7 +214,7 @@ def test_a_holder_hears_when_its_lease_is_anothers() -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux's /proc")
-def test_the_children_of_a_hung_holder_end_with_it_also_where_they_stand_still() -> None:
+def test_end_holder_also_kills_stopped_children() -> None:
     sleeps = [sys.executable, "-c", "import time; time.sleep(60)"]
     starts = f"import subprocess, time; print(subprocess.Popen({sleeps!r}).pid, flush=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", starts], stdout=subprocess.PIPE, start_new_session=True) as holder:
@@ -233,9 +230,9 @@ def test_the_children_of_a_hung_holder_end_with_it_also_where_they_stand_still()
             time.sleep(0.05)
 
 
-def test_this_process_lives_and_one_of_another_machine_is_not_known() -> None:
+def test_is_gone_knows_local_processes_only() -> None:
     host, boot, pid, started = lease.this_process().split(" ")
     assert lease.is_gone(lease.this_process()) is False
-    assert lease.is_gone(f"{host} {boot} {pid} {int(started) - 1}") is True  # the number was given to another process
+    assert lease.is_gone(f"{host} {boot} {pid} {int(started) - 1}") is True  # the pid was reused by another process
     assert lease.is_gone(f"{host} an-earlier-boot {pid} {started}") is True
     assert lease.is_gone(ELSEWHERE) is None

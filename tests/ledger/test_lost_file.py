@@ -1,4 +1,4 @@
-"""A ledger that is gone is missed where lake and models are there, and nowhere else."""
+"""A missing ledger is reported if lake and models exist, and only then."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def lose(spec: Spec) -> None:
         file.unlink()
 
 
-def test_a_ledger_that_is_gone_or_empty_is_missed_beside_lake_and_models(spec: Spec) -> None:
+def test_missing_or_empty_ledger_is_reported_next_to_lake_and_models(spec: Spec) -> None:
     assert lost_ledger(spec) is None
     lose(spec)
     assert lost_ledger(spec) == message(spec)
@@ -40,11 +40,11 @@ def test_a_ledger_that_is_gone_or_empty_is_missed_beside_lake_and_models(spec: S
     assert lost_ledger(spec) is None
 
 
-def test_before_the_first_night_none_is_missed(tmp_path: Path) -> None:
+def test_no_ledger_is_expected_before_the_first_night(tmp_path: Path) -> None:
     assert lost_ledger(load(pipeline(tmp_path))) is None
 
 
-def test_status_names_it_and_predict_goes_on_and_says_so(spec: Spec, call: Call) -> None:
+def test_status_and_predict_report_the_lost_ledger(spec: Spec, call: Call) -> None:
     lose(spec)
     file = spec.folder / "pipeline.yaml"
     assert f"last run   none: {message(spec)}\n" in call("status", file)[1]

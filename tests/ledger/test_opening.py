@@ -1,4 +1,4 @@
-"""A ledger is made, opened, or refused with a reason."""
+"""A ledger is created, opened, or rejected with a reason."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_new_ledger_has_the_tables_and_the_revision_of_the_code(url: str) -> N
 
 
 @pytest.mark.parametrize("opening", [Ledger.open, Ledger.open_reader])
-def test_a_ledger_of_the_first_revision_is_brought_to_todays(url: str, opening: type[Ledger]) -> None:
+def test_opening_migrates_a_ledger_of_the_first_revision(url: str, opening: type[Ledger]) -> None:
     Ledger.open(url).close()
     engine = connect.writer(url)
     with engine.begin() as connection:
@@ -55,13 +55,13 @@ def test_a_reader_cannot_write(ledger: Ledger, url: str) -> None:
         reader.finish_run("night-1", "failed", 1)
 
 
-def test_a_missing_ledger_is_told_and_not_made(tmp_path: Path) -> None:
+def test_reader_reports_a_missing_ledger_without_creating_it(tmp_path: Path) -> None:
     with pytest.raises(NoLedger, match=r"there is no ledger at .* yet"):
         Ledger.open_reader(f"sqlite:///{tmp_path / 'ledger.db'}")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_empty_database_is_a_missing_ledger(url: str, tmp_path: Path) -> None:
+def test_empty_database_counts_as_a_missing_ledger(url: str, tmp_path: Path) -> None:
     if url.startswith("sqlite"):
         (tmp_path / "new").mkdir()
         (tmp_path / "new" / "ledger.db").touch()
@@ -70,7 +70,7 @@ def test_an_empty_database_is_a_missing_ledger(url: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("opening", [Ledger.open, Ledger.open_reader])
-def test_a_ledger_of_another_revision_is_told(url: str, opening: type[Ledger]) -> None:
+def test_rejects_a_ledger_of_an_unknown_revision(url: str, opening: type[Ledger]) -> None:
     Ledger.open(url).close()
     engine = connect.writer(url)
     with engine.begin() as connection:
@@ -82,7 +82,7 @@ def test_a_ledger_of_another_revision_is_told(url: str, opening: type[Ledger]) -
         opening(url)  # type: ignore[call-arg]
 
 
-def test_a_file_that_is_no_ledger_is_told(tmp_path: Path) -> None:
+def test_rejects_files_that_are_not_ledgers(tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("orders\n" * 200)
     with pytest.raises(LedgerError, match="file is not a database"):
         Ledger.open(f"sqlite:///{tmp_path / 'text.db'}")
@@ -103,12 +103,12 @@ def test_a_file_that_is_no_ledger_is_told(tmp_path: Path) -> None:
         ("sqlite:////proc/ledger/ledger.db", "cannot be made"),
     ],
 )
-def test_a_url_that_cannot_be_a_ledger_is_told(wrong: str, sentence: str) -> None:
+def test_rejects_invalid_ledger_urls(wrong: str, sentence: str) -> None:
     with pytest.raises(LedgerError, match=sentence):
         Ledger.open(wrong)
 
 
-def test_a_file_that_is_taken_away_from_a_reader_is_gone_and_not_read_only(tmp_path: Path) -> None:
+def test_removed_file_is_reported_as_gone(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/ledger.db"
     Ledger.open(url).close()
     with Ledger.open_reader(url) as reader:
@@ -134,7 +134,7 @@ def _with_totals_of_cities(connection: sa.Connection) -> None:
     ).create(connection)
 
 
-def test_a_publication_from_before_there_were_levels_is_read_and_sound_afterwards(url: str) -> None:
+def test_migrated_publications_without_levels_are_readable_and_sound(url: str) -> None:
     total_of = {"": (180.0, 200.0, 220.0), "Bonn": (80.0, 100.0, 120.0)}
     with Ledger.open(url) as ledger:
         start(ledger, "night-1")

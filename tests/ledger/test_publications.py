@@ -1,4 +1,5 @@
-"""What a run publishes is read back as it was, or not published at all; a step back, and how many are kept."""
+"""A publication is read back unchanged or not published at all; rollbacks, and the number of kept
+publications."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from forecaster.ledger.store import Ledger
 from tests.ledger.publications import CUTOFF, LEVELS, NIGHT, broken, publication, start, total
 
 
-def test_what_was_published_is_read_back_as_it_was(ledger: Ledger, url: str) -> None:
+def test_publication_is_read_back_unchanged(ledger: Ledger, url: str) -> None:
     number = ledger.publish(publication())
     with Ledger.open_reader(url) as reader:
         head = reader.current()
@@ -38,7 +39,7 @@ def test_what_was_published_is_read_back_as_it_was(ledger: Ledger, url: str) -> 
         assert reader.depots(number + 1) == ()
 
 
-def test_text_that_is_damaged_is_a_sentence(tmp_path: Path) -> None:
+def test_damaged_columns_are_reported_in_sentences(tmp_path: Path) -> None:
     with Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}") as opened:
         start(opened, "night-1")
         number = opened.publish(publication())
@@ -58,14 +59,14 @@ def test_text_that_is_damaged_is_a_sentence(tmp_path: Path) -> None:
             opened.run("night-1")
 
 
-def test_totals_are_read_back_by_city_and_day_the_networks_first(ledger: Ledger) -> None:
+def test_totals_are_read_back_by_name_and_day_network_first(ledger: Ledger) -> None:
     names = ("Boston", "Ål", "aa", "Zoë", "")
     published = publication(totals=tuple(total(city, step) for step in (2, 1, 3) for city in names))
     number = ledger.publish(published)
     totals = ledger.totals(number)
     assert [(row.name, row.target_date.day) for row in totals[:4]] == [("", 18), ("", 19), ("", 20), ("Boston", 18)]
     assert totals == published.totals
-    assert ledger.publish(published) == number  # the same again is no new publication
+    assert ledger.publish(published) == number  # the same again is not a new publication
     assert ledger.totals(ledger.publish(publication(orders=50))) == ()
 
 
@@ -80,7 +81,7 @@ def test_numpy_numbers_are_published_as_plain_ones_and_nan_demand_as_unknown(led
     assert read.recent[0].demand is None
 
 
-def test_depot_ids_of_any_letters_are_kept(ledger: Ledger) -> None:
+def test_depot_ids_may_contain_any_characters(ledger: Ledger) -> None:
     name = 'Dock 7/<b>"Süd"</b>\'; drop table runs; -- 🚚'
     number = ledger.publish(replace(publication(), depots=(replace(publication().depots[0], depot_id=name),)))
     read = ledger.depot(number, name)
@@ -122,7 +123,7 @@ def test_depot_ids_of_any_letters_are_kept(ledger: Ledger) -> None:
         (publication(published_at=datetime(2025, 6, 18)), "has no time zone"),
     ],
 )
-def test_a_publication_that_is_not_whole_changes_nothing(ledger: Ledger, wrong: Publication, sentence: str) -> None:
+def test_rejected_publication_changes_nothing(ledger: Ledger, wrong: Publication, sentence: str) -> None:
     number = ledger.publish(publication())
     start(ledger, "night-2")
     with pytest.raises(LedgerError, match=sentence):
@@ -133,7 +134,7 @@ def test_a_publication_that_is_not_whole_changes_nothing(ledger: Ledger, wrong: 
     assert ledger.depots(number) == publication().depots
 
 
-def test_at_most_five_objections_are_told() -> None:
+def test_objections_are_limited_to_five() -> None:
     worst = replace(publication(depots=9), levels=(0.1, 0.2, 0.5, 0.9))
     assert len(objections(worst)) == 5
 
@@ -144,12 +145,12 @@ def test_publishing_the_same_again_changes_nothing(ledger: Ledger) -> None:
     assert ledger.publish(publication(orders=110.0)) == number + 1
 
 
-def test_publishing_for_a_run_that_never_began_is_refused(ledger: Ledger) -> None:
+def test_rejects_publications_of_unknown_runs(ledger: Ledger) -> None:
     with pytest.raises(LedgerError, match="run 'unknown' is not in the ledger"):
         ledger.publish(publication("unknown"))
 
 
-def test_rolling_back_shows_the_publication_before_and_again_undoes_it(ledger: Ledger) -> None:
+def test_second_rollback_undoes_the_first(ledger: Ledger) -> None:
     first = ledger.publish(publication())
     with pytest.raises(LedgerError, match="nothing to roll back to"):
         ledger.rollback("harbor-fleet")
@@ -159,7 +160,7 @@ def test_rolling_back_shows_the_publication_before_and_again_undoes_it(ledger: L
     assert ledger.rollback("harbor-fleet").publication_id == second
 
 
-def test_the_last_eight_publications_are_kept_and_ids_are_never_given_twice(ledger: Ledger, url: str) -> None:
+def test_last_eight_publications_are_kept_and_ids_are_not_reused(ledger: Ledger, url: str) -> None:
     numbers = [ledger.publish(publication(orders=100.0 + night)) for night in range(10)]
     assert numbers == list(range(numbers[0], numbers[0] + 10))
     assert [number for number in numbers if ledger.depots(number)] == numbers[2:]
@@ -169,7 +170,7 @@ def test_the_last_eight_publications_are_kept_and_ids_are_never_given_twice(ledg
     engine.dispose()
 
 
-def test_the_publication_that_is_shown_outlives_the_last_eight(ledger: Ledger) -> None:
+def test_shown_publication_is_never_pruned(ledger: Ledger) -> None:
     first = ledger.publish(publication())
     start(ledger, "other-1", pipeline="other")
     for night in range(10):
@@ -177,7 +178,7 @@ def test_the_publication_that_is_shown_outlives_the_last_eight(ledger: Ledger) -
     assert ledger.depots(first)
 
 
-def test_a_ledger_of_several_pipelines_wants_to_be_told_which(ledger: Ledger) -> None:
+def test_current_requires_a_pipeline_if_there_are_several(ledger: Ledger) -> None:
     assert ledger.current() is None
     ledger.publish(publication())
     start(ledger, "other-1", pipeline="other")
@@ -189,7 +190,7 @@ def test_a_ledger_of_several_pipelines_wants_to_be_told_which(ledger: Ledger) ->
     assert head.run_id == "other-1"
 
 
-def test_what_was_up_at_an_instant_is_known_also_after_a_step_back(ledger: Ledger) -> None:
+def test_shown_at_remains_correct_after_a_rollback(ledger: Ledger) -> None:
     first = publication()
     days = [first.published_at + timedelta(days=i) for i in range(2)]
     numbers = [ledger.publish(replace(first, published_at=day, note=str(day))) for day in days]
@@ -200,7 +201,7 @@ def test_what_was_up_at_an_instant_is_known_also_after_a_step_back(ledger: Ledge
     assert [head.publication_id for head in ledger.publications(first.pipeline)] == numbers[::-1]
 
 
-def test_as_many_publications_are_kept_as_were_asked_for(ledger: Ledger) -> None:
+def test_keeps_the_requested_number_of_publications(ledger: Ledger) -> None:
     for i in range(5):
         ledger.publish(replace(publication(), note=str(i)), keep=3)
     assert [head.note for head in ledger.publications("harbor-fleet")] == ["4", "3", "2"]

@@ -1,4 +1,4 @@
-"""A publication that is written some depots at a time equals the one that is written whole."""
+"""A publication written in parts equals one written as a whole."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def part(*depots: PublishedDepot) -> DepotRows:
     return DepotRows.from_batch(batch)
 
 
-def test_depots_that_are_written_in_parts_are_read_as_those_of_a_whole_publication(ledger: Ledger) -> None:
+def test_publication_written_in_parts_equals_a_whole_one(ledger: Ledger) -> None:
     number = ledger.publish(WHOLE, parts=lambda: map(part, reversed(WHOLE.depots)))
     head = ledger.current(WHOLE.pipeline)
     assert head is not None

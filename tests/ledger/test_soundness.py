@@ -27,7 +27,7 @@ CHANGES = [
 PLAN = WeekPlan("D1", (), (), (), 12.5, 0.0, 0.0)
 
 
-def test_a_publication_is_unchanged_after_it_was_written(ledger: Ledger) -> None:
+def test_new_publication_matches_its_digest(ledger: Ledger) -> None:
     number = ledger.publish(publication())
     with ledger.transaction() as connection:
         soundness.require_unchanged(connection, number)
@@ -47,7 +47,7 @@ def test_a_changed_row_is_reported_with_its_publication(ledger: Ledger, change: 
     assert fault.endswith("`forecaster predict FILE` replaces it, or `forecaster restore` brings a backup back")
 
 
-def test_a_page_leaves_large_publications_to_doctor(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_skips_the_check_of_large_publications(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     number = ledger.publish(publication())
     monkeypatch.setattr(soundness, "MOST_DEPOTS", 1)
     with ledger.transaction() as connection:
@@ -81,7 +81,7 @@ def test_the_digest_does_not_depend_on_the_order_of_the_rows(ledger: Ledger) -> 
         assert soundness.rows_digest(connection, number) == digest
 
 
-def test_a_publication_of_before_digests_is_left_out_and_a_digest_that_was_removed_is_not(ledger: Ledger) -> None:
+def test_skips_publications_older_than_digests_but_reports_removed_digests(ledger: Ledger) -> None:
     old, new = ledger.publish(publication()), ledger.publish(publication(orders=150.0))
     without = tables.publications.update().values(rows_digest=None)
     with ledger.transaction() as connection:

@@ -1,4 +1,4 @@
-"""Several who write at once, and one who is killed while it writes."""
+"""Concurrent writers, and a writer killed while it writes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.ledger.publications import publication, start
 ROOT = Path(__file__).parents[2]
 
 
-def test_a_writer_that_waits_too_long_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writer_reports_a_lock_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connect, "WAIT_SECONDS", 0.05)
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     with (
@@ -40,9 +40,7 @@ def test_a_writer_that_waits_too_long_says_so(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize(("patience", "milliseconds"), [(connect.ATTENDED, 20_000), (connect.PATIENCE, 60_000)])
-def test_whoever_saves_waits_for_others_who_do_and_a_night_for_longer(
-    tmp_path: Path, patience: float, milliseconds: int
-) -> None:
+def test_busy_timeout_is_longer_for_runs_than_for_planners(tmp_path: Path, patience: float, milliseconds: int) -> None:
     with (
         Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}", patience=patience) as ledger,
         ledger.transaction() as connection,
@@ -50,9 +48,7 @@ def test_whoever_saves_waits_for_others_who_do_and_a_night_for_longer(
         assert connection.exec_driver_sql("pragma busy_timeout").scalar_one() == milliseconds
 
 
-def test_a_night_outlasts_a_planner_who_writes_for_longer_than_anybody_likes_to_wait(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_outlasts_a_planner_holding_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connect, "WAIT_SECONDS", 0.01)
     file = tmp_path / "ledger.db"
     with (
@@ -68,12 +64,12 @@ def test_a_night_outlasts_a_planner_who_writes_for_longer_than_anybody_likes_to_
 
 
 @pytest.mark.long
-def test_a_writer_outlasts_a_database_that_is_started_again_and_holds_no_connection(postgres: Postgres) -> None:
+def test_writer_survives_a_database_restart_and_holds_no_idle_connection(postgres: Postgres) -> None:
     with new_database(postgres, "restarted") as url, Ledger.open(url) as ledger, Ledger.open(url, patience=0) as hasty:
         start(ledger, "night-1")
         database = url.rpartition("/")[2]
         connections = f"select 1 / (count(*) = 0)::int from pg_stat_activity where datname = '{database}'"
-        postgres.run(connections)  # a division by zero where there is one
+        postgres.run(connections)  # division by zero if there is a connection
         postgres.stop()
         with pytest.raises(LedgerError, match=r"Connection refused$"):
             hasty.runs()
@@ -88,7 +84,7 @@ def test_a_writer_outlasts_a_database_that_is_started_again_and_holds_no_connect
             Ledger.open(guest, patience=0.5)
 
 
-def test_two_writers_may_make_the_ledger_at_once(url: str) -> None:
+def test_two_writers_can_create_the_ledger_at_once(url: str) -> None:
     code = f"from forecaster.ledger.store import Ledger; Ledger.open({url!r}).close()"
     racing = [subprocess.Popen([sys.executable, "-c", code], cwd=ROOT) for _ in range(2)]
     assert [process.wait(60) for process in racing] == [0, 0]
@@ -96,8 +92,8 @@ def test_two_writers_may_make_the_ledger_at_once(url: str) -> None:
         assert reader.current() is None
 
 
-def test_a_writer_waits_for_one_who_is_just_making_the_file(tmp_path: Path) -> None:
-    """SQLite does not, where it is to switch to a write-ahead log."""
+def test_writer_waits_for_another_one_creating_the_file(tmp_path: Path) -> None:
+    """SQLite does not wait when it switches to a write-ahead log."""
     file = tmp_path / "ledger.db"
     with closing(sqlite3.connect(file, isolation_level=None, check_same_thread=False)) as maker:
         maker.execute("begin immediate")
@@ -109,7 +105,8 @@ def test_a_writer_waits_for_one_who_is_just_making_the_file(tmp_path: Path) -> N
 
 @pytest.mark.long
 def test_a_writer_killed_while_publishing_leaves_one_whole_publication(url: str) -> None:
-    """Every depot of a publication expects the same orders: two numbers in one publication would be a torn one."""
+    """All depots of a publication expect the same orders: two numbers in one publication would mean
+    a torn one."""
     rng = random.Random(0)
     torn: list[object] = []
     publication_ids: set[int] = set()
@@ -128,7 +125,7 @@ def test_a_writer_killed_while_publishing_leaves_one_whole_publication(url: str)
                 except (LedgerError, AssertionError) as error:
                     torn.append(error)
                     return
-                if depots:  # else eight newer ones came between the two reads
+                if depots:  # otherwise eight newer ones were published between the two reads
                     publication_ids.add(head.publication_id)
                     if len(depots) != 40 or len({day.quantiles for depot in depots for day in depot.days}) != 2:
                         torn.append((head, depots))
@@ -157,7 +154,7 @@ def test_a_writer_killed_while_publishing_leaves_one_whole_publication(url: str)
                 depots_ = ledger.depots(head.publication_id)
                 assert len(depots_) == 40
                 assert len({depot.days for depot in depots_}) == 1
-                assert ledger.runs(limit=1)[0].outcome == "running"  # the killed night is visible as such
+                assert ledger.runs(limit=1)[0].outcome == "running"  # the killed run is visible as such
     finally:
         finished.set()
         reader.join()

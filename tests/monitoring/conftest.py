@@ -1,4 +1,5 @@
-"""A pipeline whose ledger has one publication, one night that measured itself, and what came of three weeks."""
+"""A pipeline whose ledger has one publication, one night with measures, and three weeks of scored
+forecasts."""
 
 from __future__ import annotations
 
@@ -33,13 +34,13 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def spec(file: Path) -> Spec:
-    """The pipeline, before its first night."""
+    """Return the pipeline before its first night."""
     return load(file)
 
 
 @pytest.fixture
 def ledger(spec: Spec) -> Ledger:
-    """Its ledger after a night."""
+    """Return its ledger after a night."""
     fill(spec.ledger_url, publication())
     remember(spec.ledger_url)
     opened = Ledger.open(spec.ledger_url)
@@ -49,7 +50,7 @@ def ledger(spec: Spec) -> Ledger:
 
 
 def end(ledger: Ledger, run_id: str, finished: datetime, seconds: float) -> None:
-    """Let a run have taken so long, and have published."""
+    """End a run with this duration as published."""
     from forecaster.ledger import tables
 
     ledger.finish_run(run_id, "published", 0, at=finished)

@@ -1,4 +1,4 @@
-"""What Prometheus is told, and what it is told when there is nothing to tell."""
+"""Metrics for Prometheus, also without a readable ledger."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def of(name: str, **labels: str) -> tuple[str, frozenset[tuple[str, str]]]:
     return name, frozenset({"pipeline": "harbor-fleet", **labels}.items())
 
 
-def test_names_are_prometheus_s_and_none_is_given_twice() -> None:
+def test_names_follow_prometheus_conventions_and_are_unique() -> None:
     names = [measure.prometheus for measure in MEASURES.values()]
     assert len(set(names)) == len(names)
     for measure in MEASURES.values():
@@ -44,7 +44,7 @@ def test_names_are_prometheus_s_and_none_is_given_twice() -> None:
         assert measure.prometheus.endswith("_total") == (measure.kind == "counter")
 
 
-def test_a_ledger_is_told_in_prometheus_s_format(spec: Spec, ledger: Ledger) -> None:
+def test_a_ledger_is_exposed_in_prometheus_format(spec: Spec, ledger: Ledger) -> None:
     read = samples(exposition.text(spec))
     assert read[of("forecaster_run_peak_memory_bytes", process="training")] == 9e8
     assert read[of("forecaster_runs_total", kind="night", outcome="published")] == 1
@@ -52,7 +52,7 @@ def test_a_ledger_is_told_in_prometheus_s_format(spec: Spec, ledger: Ledger) -> 
     assert {name for name, _ in read} <= {measure.prometheus for measure in MEASURES.values()}
 
 
-def test_a_ledger_that_is_away_is_told_and_comes_back(spec: Spec, ledger: Ledger) -> None:
+def test_a_missing_ledger_is_reported_until_it_is_back(spec: Spec, ledger: Ledger) -> None:
     collector, path = LedgerCollector(spec, clock=lambda: NOON), Path(spec.ledger_url.removeprefix("sqlite:///"))
     names = [family.name for family in collector.collect()]
     assert "forecaster_publication_timestamp_seconds" in names
@@ -84,7 +84,7 @@ def test_a_new_installation_has_no_missing_night_until_its_first_one_is_due(spec
         assert [read(evening + timedelta(hours=hours))[0] for hours in (0, 9)] == [0, 1]
 
 
-def test_a_scrape_waits_for_no_writer(spec: Spec, ledger: Ledger) -> None:
+def test_a_scrape_does_not_wait_for_a_writer(spec: Spec, ledger: Ledger) -> None:
     path = spec.ledger_url.removeprefix("sqlite:///")
     with closing(sqlite3.connect(path, isolation_level=None)) as writer:
         writer.execute("begin immediate")
@@ -94,7 +94,9 @@ def test_a_scrape_waits_for_no_writer(spec: Spec, ledger: Ledger) -> None:
     assert read[of("forecaster_publication_tier", tier="fresh")] == 1
 
 
-def test_the_same_is_told_until_the_ledger_changes(spec: Spec, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readings_are_cached_until_the_ledger_changes(
+    spec: Spec, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[int] = []
     real = exposition.readings.read
     monkeypatch.setattr(exposition.readings, "read", lambda *values: asked.append(1) or real(*values))
@@ -112,31 +114,31 @@ def server(spec: Spec, ledger: Ledger) -> str:
     return listener.listen(exposition.registry(spec, process=True), "127.0.0.1:0", "--metrics")
 
 
-def test_a_listener_answers_with_the_process_s_own_numbers_too(server: str) -> None:
+def test_a_listener_includes_metrics_of_the_process(server: str) -> None:
     with urllib.request.urlopen(server, timeout=10) as answer:
         text = answer.read().decode()
     assert "\nprocess_resident_memory_bytes " in text
     assert samples(text)[of("forecaster_ledger_readable")] == 1
 
 
-def test_a_taken_port_is_told_with_its_option(server: str) -> None:
+def test_a_port_in_use_is_reported_with_its_option(server: str) -> None:
     place = server.removeprefix("http://").removesuffix("/metrics")
     with pytest.raises(SpecError, match=r"--metrics: cannot listen on 127.0.0.1 port \d+: Address already in use"):
         listener.listen(CollectorRegistry(), place, "--metrics")
 
 
 @pytest.mark.parametrize("text", ["9464", ":9464", "localhost", "localhost:http", "localhost:70000", ""])
-def test_an_address_that_is_none_is_told(text: str) -> None:
+def test_an_invalid_address_is_reported(text: str) -> None:
     with pytest.raises(SpecError, match=r"--metrics: found '.*', wanted HOST:PORT, as in 127.0.0.1:9464"):
         listener.parse_address(text, "--metrics")
 
 
-def test_an_address_may_be_of_either_internet() -> None:
+def test_an_address_may_be_ipv4_or_ipv6() -> None:
     assert listener.parse_address("127.0.0.1:0", "--metrics") == ("127.0.0.1", 0)
     assert listener.parse_address("[::1]:9464", "--metrics") == ("::1", 9464)
 
 
-def test_a_text_file_is_whole_and_stays_where_it_cannot_be_written_anew(spec: Spec, ledger: Ledger) -> None:
+def test_a_text_file_is_written_atomically_and_kept_on_errors(spec: Spec, ledger: Ledger) -> None:
     path = spec.folder / "metrics" / "forecaster.prom"
     with pytest.raises(SpecError, match=r"--textfile: .* cannot be written: No such file or directory"):
         exposition.write_textfile(spec, path)
@@ -154,7 +156,7 @@ def test_a_text_file_is_whole_and_stays_where_it_cannot_be_written_anew(spec: Sp
         exposition.write_textfile(spec, path.with_name("metrics.txt"))
 
 
-def test_a_ledger_of_a_later_version_is_an_error_and_no_empty_answer(spec: Spec, ledger: Ledger) -> None:
+def test_a_ledger_of_a_later_version_is_an_error(spec: Spec, ledger: Ledger) -> None:
     engine = connect.writer(spec.ledger_url)
     with engine.begin() as connection:
         connection.exec_driver_sql("update forecaster_revision set version_num = '9999'")

@@ -1,4 +1,4 @@
-"""What is read from the ledger, as numbers."""
+"""Readings from the ledger, as numbers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_an_empty_ledger_has_a_deadline_and_nothing_else(spec: Spec) -> None:
     assert known == {("deadline",): datetime(2025, 6, 17, 9, 30, tzinfo=UTC).timestamp()}  # 05:30 in New York
 
 
-def test_a_publication_and_its_night_are_told(spec: Spec, ledger: Ledger) -> None:
+def test_a_publication_and_its_night_are_read(spec: Spec, ledger: Ledger) -> None:
     read = numbers(spec, ledger)
     assert read["published_at",] == PUBLISHED.timestamp()
     assert read["cutoff",] == datetime(2025, 6, 17, 4, tzinfo=UTC).timestamp()  # midnight after 16 June in New York
@@ -42,7 +42,7 @@ def test_a_publication_and_its_night_are_told(spec: Spec, ledger: Ledger) -> Non
     assert read["nights_missing", "newest"] == 0
 
 
-def test_the_expiry_of_the_last_valid_key_is_told(spec: Spec, ledger: Ledger) -> None:
+def test_the_expiry_of_the_last_valid_key_is_read(spec: Spec, ledger: Ledger) -> None:
     keys.signer(spec.paths.folder)
     assert ("keys_expire_at",) not in numbers(spec, ledger)
     file = spec.paths.keys / "signing.pub.pem"
@@ -54,9 +54,10 @@ def test_the_expiry_of_the_last_valid_key_is_told(spec: Spec, ledger: Ledger) ->
         assert ("keys_expire_at",) not in numbers(spec, ledger)
 
 
-def test_what_came_of_forecasts_is_told_of_one_week_and_of_four(spec: Spec, ledger: Ledger) -> None:
+def test_realized_accuracy_is_read_over_one_and_four_weeks(spec: Spec, ledger: Ledger) -> None:
     read = numbers(spec, ledger)
-    # Each of three weeks: 400 of 4,000 orders missed, 60 too few, 32 of 40 days within the range; 640 by the naive.
+    # In each of three weeks: errors of 400 in 4,000 orders, 60 too few, 32 of 40 days within the
+    # range; 640 for the naive.
     for weeks in ("1", "4"):
         assert read["realised_error", "published", weeks] == pytest.approx(0.1)
         assert read["realised_error", "seasonal_naive", weeks] == pytest.approx(0.16)
@@ -93,12 +94,12 @@ def test_a_counter_never_falls_when_runs_are_removed(spec: Spec, ledger: Ledger)
     assert counts() == expected | {("runs", "night", "failed"): 3}
 
 
-def test_a_run_at_work_is_told_with_its_start(spec: Spec, ledger: Ledger) -> None:
+def test_a_run_at_work_is_read_with_its_start(spec: Spec, ledger: Ledger) -> None:
     ledger.start_run("r", pipeline=spec.name, as_of=NOON, spec_digest="5pec", kind="refresh", at=NOON)
     assert numbers(spec, ledger)["run_started_at", "refresh"] == NOON.timestamp()
 
 
-def test_a_compile_is_expected_only_where_what_it_is_for_has_changed(spec: Spec, ledger: Ledger) -> None:
+def test_a_compilation_is_expected_only_if_versions_changed(spec: Spec, ledger: Ledger) -> None:
     assert numbers(spec, ledger)["versions_changed",] == 1  # nothing was trained before
     for number, version in enumerate(("0.10.2", "0.10.3"), 1):
         run_id = f"later-{number}"
@@ -108,7 +109,7 @@ def test_a_compile_is_expected_only_where_what_it_is_for_has_changed(spec: Spec,
         assert numbers(spec, ledger)["versions_changed",] == number - 1
 
 
-def test_a_deployment_holds_for_half_an_hour(spec: Spec, ledger: Ledger) -> None:
+def test_a_deployment_window_lasts_half_an_hour(spec: Spec, ledger: Ledger) -> None:
     with ledger.transaction() as connection:
         run_totals.open_deploy_window(connection, spec.name, NOON - timedelta(days=1))
         run_totals.open_deploy_window(connection, spec.name, NOON)
@@ -118,7 +119,7 @@ def test_a_deployment_holds_for_half_an_hour(spec: Spec, ledger: Ledger) -> None
     assert open_windows == [1, 1, 0, 0]
 
 
-def test_of_overrides_the_newest_of_a_day_counts_unless_it_was_taken_back(spec: Spec, ledger: Ledger) -> None:
+def test_the_newest_override_of_a_day_counts_unless_withdrawn(spec: Spec, ledger: Ledger) -> None:
     def row(depot_id: str, day: int, until: int = 30) -> dict[str, object]:
         return {
             "at": NOON,
@@ -136,21 +137,21 @@ def test_of_overrides_the_newest_of_a_day_counts_unless_it_was_taken_back(spec: 
     with ledger.transaction() as connection:
         connection.execute(tables.overrides.insert(), rows)
         connection.execute(tables.withdrawals.insert().values(override_id=3, at=NOON, by="me", note=""))
-    assert numbers(spec, ledger)["overrides",] == 1  # A's newest: B's was taken back or is past, C's has expired
+    assert numbers(spec, ledger)["overrides",] == 1  # A's newest: B's was withdrawn or is past, C's has expired
 
 
-def test_the_registry_s_outbox_counts_what_is_whole(spec: Spec, ledger: Ledger) -> None:
+def test_only_complete_records_of_the_outbox_are_counted(spec: Spec, ledger: Ledger) -> None:
     for name in ("night-1", "night-2.new", ".night-0"):
         (spec.paths.registry_outbox / name).mkdir(parents=True)
     assert numbers(spec, ledger)["registry_waiting",] == 1
 
 
-def test_what_the_network_is_to_expect_is_told_by_days_ahead(spec: Spec) -> None:
+def test_expected_orders_of_the_network_are_read_by_days_ahead(spec: Spec) -> None:
     days = [CUTOFF + timedelta(days=ahead) for ahead in range(1, 8)]
     totals = [PublishedTotal("", day, (80.0, 90.0, 100.0 + i, 110.0, 120.0)) for i, day in enumerate(days, 1)]
     totals += [
         PublishedTotal("Boston", day, (1.0, 2.0, 3.0, 4.0, 5.0)) for day in days
-    ]  # a city's is nobody's business
+    ]  # totals of cities are not exposed
     fill(spec.ledger_url, publication(totals=tuple(totals)))
     with Ledger.open(spec.ledger_url) as ledger:
         read = numbers(spec, ledger)
@@ -159,9 +160,9 @@ def test_what_the_network_is_to_expect_is_told_by_days_ahead(spec: Spec) -> None
     }
 
 
-def test_rosters_cost_what_the_last_four_weeks_did_in_the_newest_currency(spec: Spec, ledger: Ledger) -> None:
+def test_roster_costs_are_those_of_the_last_four_weeks_in_the_newest_currency(spec: Spec, ledger: Ledger) -> None:
     assert "roster_cost" not in {key[0] for key in numbers(spec, ledger)}
-    days = [CUTOFF - timedelta(days=back) for back in (0, 7, 21, 28)]  # Mondays, of which the last is too long ago
+    days = [CUTOFF - timedelta(days=back) for back in (0, 7, 21, 28)]  # Mondays, the last of which is too long ago
     with ledger.transaction() as connection:
         value.replace_days(
             connection,

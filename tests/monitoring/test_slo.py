@@ -1,4 +1,5 @@
-"""How promises stand, worked out by hand, and what a broken one on accuracy holds up."""
+"""Standings of service level objectives calculated by hand, and the effect of a violated objective
+of accuracy."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def reign(ledger: Ledger, spec: Spec, digest: str = "b0", by: str = GATE, at: da
 
 
 def week(ledger: Ledger, monday: date, absolute: float, error: float = 0.0, covered: int = 80, days: int = 7) -> None:
-    """Of 100 depot-days with 10,000 orders, on so many days of the week."""
+    """Record 100 depot-days with 10,000 orders, on a given number of days of the week."""
     tally = Tally(monday, accuracy.FORECAST, accuracy.ALL, "", 100, 10_000.0, error, absolute, covered)
     of_weekdays = [replace(tally, part=accuracy.WEEKDAY, label=label) for label in "1234567"[:days]]
     with ledger.transaction() as connection:
@@ -45,32 +46,33 @@ def week(ledger: Ledger, monday: date, absolute: float, error: float = 0.0, cove
 
 
 def weeks(ledger: Ledger, *absolute: float) -> None:
-    """Instead of those that the ledger has, the newest last."""
+    """Replace the ledger's weeks, the newest last."""
     for number, value in enumerate(reversed(absolute)):
         week(ledger, date(2025, 6, 9) - timedelta(weeks=number), value)
 
 
-def test_all_promises_are_there_in_their_order(spec: Spec, ledger: Ledger) -> None:
+def test_all_objectives_are_listed_in_order(spec: Spec, ledger: Ledger) -> None:
     keys = [standing.key for standing in slo.standings(spec, ledger, NOON)]
     assert keys == ["S1", "S2", "S3", "S4", "S5", "S6", "S7", "S8", "S9", "S9", "S9"]
 
 
-def test_a_night_that_is_out_late_takes_most_of_the_budget_of_ninety(spec: Spec, ledger: Ledger) -> None:
+def test_a_late_night_spends_most_of_the_budget_of_ninety_nights(spec: Spec, ledger: Ledger) -> None:
     assert by_label(spec, ledger)["S1_deadline"].budget_left == 1  # at 03:24 in New York
-    # The night before ended at 05:40, ten minutes late, of which 15 minutes only told of its forecast.
+    # The night before ended at 05:40, ten minutes late; its last 15 minutes only recorded its
+    # forecast.
     before = datetime(2025, 6, 16, 9, 40, tzinfo=PUBLISHED.tzinfo)
     ledger.start_run("night-0", pipeline=spec.name, as_of=before, spec_digest="5pec")
     end(ledger, "night-0", before, 8000.0)
     late = by_label(spec, ledger)["S1_deadline"]
     assert late.measured == "1 night late of 2"
-    assert late.budget_left == pytest.approx(1 - 1 / 90 / 0.012)  # a night of the 1.08 that may be late
+    assert late.budget_left == pytest.approx(1 - 1 / 90 / 0.012)  # one night of the 1.08 that may be late
     assert late.burn_rate == pytest.approx(0.5 / 0.012)
     assert late.state == "burning"
     ledger.note("night-0", timings={"record": 300.0, "register": 600.0})
     assert by_label(spec, ledger)["S1_deadline"].budget_left == 1
 
 
-def test_a_night_that_never_came_is_late(spec: Spec, ledger: Ledger) -> None:
+def test_a_missing_night_is_late(spec: Spec, ledger: Ledger) -> None:
     standing = by_label(spec, ledger, NOON + timedelta(days=3))["S1_deadline"]
     assert (standing.measured, standing.state) == ("3 nights late of 4", "broken")
 
@@ -84,7 +86,7 @@ def test_depots_of_the_fallback_are_counted_by_night(spec: Spec, ledger: Ledger)
     assert tier.burn_rate == pytest.approx(0.02 / 0.03)
 
 
-def test_the_page_s_answers_are_put_together_from_all_its_processes(spec: Spec, ledger: Ledger) -> None:
+def test_responses_of_all_page_processes_are_added_up(spec: Spec, ledger: Ledger) -> None:
     for host, errors in (("a", 1), ("b", 0)):
         log = AnswerLog(spec.paths.page_answers / f"{host}.json")
         for number in range(500):
@@ -99,7 +101,7 @@ def test_the_page_s_answers_are_put_together_from_all_its_processes(spec: Spec, 
     assert read["S4_latency"].burn_rate == pytest.approx(0.8)
 
 
-def test_a_page_goes_on_counting_after_a_restart_and_a_damaged_file_counts_nothing(tmp_path: Path) -> None:
+def test_a_page_continues_counting_after_a_restart_and_ignores_a_damaged_file(tmp_path: Path) -> None:
     file = tmp_path / "answers" / "host.json"
     for _ in range(2):
         log = AnswerLog(file)
@@ -113,7 +115,7 @@ def test_a_page_goes_on_counting_after_a_restart_and_a_damaged_file_counts_nothi
     assert between(tmp_path / "nowhere", *hour) == Answers()
 
 
-def test_a_cache_is_asked_only_where_it_should_have_the_programs(spec: Spec, ledger: Ledger) -> None:
+def test_the_cache_is_measured_only_if_versions_are_unchanged(spec: Spec, ledger: Ledger) -> None:
     assert by_label(spec, ledger)["S7_cache"].state == "unknown"  # the first training compiles
     for number, (hits, misses, version) in enumerate(((18, 2, "0.10.2"), (0, 20, "0.10.3"), (20, 0, "0.10.3")), 1):
         run_id = f"later-{number}"
@@ -125,7 +127,7 @@ def test_a_cache_is_asked_only_where_it_should_have_the_programs(spec: Spec, led
     assert cache.budget_left == pytest.approx(0)
 
 
-def test_a_night_is_slow_beside_those_before_it(spec: Spec, ledger: Ledger) -> None:
+def test_a_night_is_slow_compared_with_earlier_ones(spec: Spec, ledger: Ledger) -> None:
     for number, seconds in enumerate((100.0, 170.0, 110.0), 1):  # medians before: 120, 110, 120
         ledger.start_run(f"later-{number}", pipeline=spec.name, as_of=PUBLISHED, spec_digest="5pec")
         end(ledger, f"later-{number}", PUBLISHED + timedelta(days=number), seconds)
@@ -135,9 +137,9 @@ def test_a_night_is_slow_beside_those_before_it(spec: Spec, ledger: Ledger) -> N
     assert standing.state == "broken"
 
 
-def test_accuracy_spends_the_way_to_its_bound(spec: Spec, ledger: Ledger) -> None:
+def test_accuracy_spends_the_distance_to_its_bound(spec: Spec, ledger: Ledger) -> None:
     reign(ledger, spec)
-    weeks(ledger, 1000, 1000, 1000, 1240)  # WAPE 10.6 % over four weeks, 12.4 % in the last, beside 10 %
+    weeks(ledger, 1000, 1000, 1000, 1240)  # WAPE 10.6 % over four weeks, 12.4 % in the last, compared with 10 %
     read = by_label(spec, ledger)
     assert read["S9_error_ratio"].measured == "10.6% against 10.0%"
     assert read["S9_error_ratio"].budget_left == pytest.approx(1 - 0.06 / 0.15)
@@ -151,7 +153,7 @@ def test_accuracy_spends_the_way_to_its_bound(spec: Spec, ledger: Ledger) -> Non
     assert read["S9_bias"].budget_left == pytest.approx(1 - 0.05 / 0.03)
 
 
-def test_fewer_days_than_a_week_tell_nothing_of_accuracy(spec: Spec, ledger: Ledger) -> None:
+def test_accuracy_is_not_measured_with_less_than_a_week(spec: Spec, ledger: Ledger) -> None:
     reign(ledger, spec)
     newest = date(2025, 6, 9)
     with ledger.transaction() as connection:
@@ -164,7 +166,7 @@ def test_fewer_days_than_a_week_tell_nothing_of_accuracy(spec: Spec, ledger: Led
         assert (standing.measured == "not measured yet") is not broken
 
 
-def test_a_broken_promise_on_accuracy_freezes_until_somebody_says_why(spec: Spec, ledger: Ledger) -> None:
+def test_a_violated_objective_of_accuracy_freezes_promotions_until_a_manual_one(spec: Spec, ledger: Ledger) -> None:
     promised = promising(spec)
     weeks(ledger, 1200, 1200, 1200, 1200)
     reign(ledger, spec)
@@ -173,7 +175,7 @@ def test_a_broken_promise_on_accuracy_freezes_until_somebody_says_why(spec: Spec
     assert freeze.sentence == (
         "promotions are frozen; missed objectives: WAPE at most 1.15 of the backtest's, and it is 12.0% against 10.0%"
     )
-    assert slo.freeze(spec, ledger, NOON) is None  # nothing is declared
+    assert slo.freeze(spec, ledger, NOON) is None  # no objective is declared
     assert slo.freeze(promising(spec, freeze=False), ledger, NOON) is None
     assert slo.freeze(promising(spec, error_ratio=1.3), ledger, NOON) is None
     reign(ledger, spec, "b1", by="Ada", at=NOON)
@@ -191,7 +193,7 @@ def test_a_broken_promise_on_accuracy_freezes_until_somebody_says_why(spec: Spec
         ("slo: {error_ratio: .nan}", "slo.error_ratio"),
     ],
 )
-def test_a_promise_that_is_none_is_told_with_its_key(file: Path, text: str, message: str) -> None:
+def test_an_invalid_objective_is_reported_with_its_key(file: Path, text: str, message: str) -> None:
     file.write_text(file.read_text("utf-8") + text + "\n", "utf-8")
     with pytest.raises(SpecError) as raised:
         load(file)

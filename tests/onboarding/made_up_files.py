@@ -1,4 +1,4 @@
-"""Made-up files of different shapes, as people have them, of three depots."""
+"""Made-up files of different shapes, as found in practice, of three depots."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _written(day: date) -> str:
 
 
 def long_csv(folder: Path, last: date) -> Path:
-    """Semicolons, decimal commas, days first."""
+    """Semicolons, decimal commas, day-first dates."""
     rows = [f"{depot};{_written(day)};{count},0" for depot, day, count in readings(last).itertuples(index=False)]
     file = folder / "bestellungen.csv"
     file.write_text("\n".join(["Filiale;Datum;Anzahl Aufträge", *rows]) + "\n", "cp1252")
@@ -36,7 +36,7 @@ def long_csv(folder: Path, last: date) -> Path:
 
 
 def wide_csv(folder: Path, last: date) -> Path:
-    """Titles, then a column a depot and one with their sum."""
+    """Titles, then one column per depot and one with their sum."""
     table = (
         readings(last)
         .pivot(index="day", columns="depot", values="count")
@@ -68,7 +68,7 @@ def workbook(folder: Path, last: date) -> Path:
 
 
 def hourly_parquet(folder: Path, last: date) -> Path:
-    """A row an hour, which makes a fourth of the day's count."""
+    """One row per hour, each a quarter of the day's count."""
     table = readings(last)
     parts = [table.assign(day=pd.to_datetime(table["day"]) + pd.Timedelta(hours=hour)) for hour in (9, 12, 15, 18)]
     whole = pd.concat(parts, ignore_index=True).assign(count=lambda rows: rows["count"] // 4)
@@ -88,18 +88,18 @@ def archive(folder: Path, last: date) -> Path:
 SHAPES: tuple[Callable[[Path, date], Path], ...] = (long_csv, wide_csv, workbook, hourly_parquet, archive)
 
 
-FEW = {"Köln": 12, "Wedding": 30, "München": 7}  # orders a day, of files with a row an order
+FEW = {"Köln": 12, "Wedding": 30, "München": 7}  # orders per day, for files with one row per order
 
 
 def daily_csv(folder: Path, last: date) -> Path:
-    """A row a store and day, as the product itself would write it."""
+    """One row per store and day, as the product itself would write it."""
     file = folder / "counts.csv"
     readings(last).set_axis(["store", "date", "orders"], axis="columns").to_csv(file, index=False)
     return file
 
 
 def daily_parquet(folder: Path, last: date) -> Path:
-    """The same as Parquet."""
+    """Same as Parquet."""
     table = readings(last).set_axis(["store", "date", "orders"], axis="columns")
     file = folder / "counts.parquet"
     table.assign(date=pd.to_datetime(table["date"])).to_parquet(file)
@@ -107,7 +107,7 @@ def daily_parquet(folder: Path, last: date) -> Path:
 
 
 def wide_workbook(folder: Path, last: date) -> Path:
-    """Two titles, then a column a depot and one with their sum."""
+    """Two titles, then one column per depot and one with their sum."""
     import xlsxwriter
 
     table = readings(last).pivot(index="day", columns="depot", values="count")
@@ -124,7 +124,7 @@ def wide_workbook(folder: Path, last: date) -> Path:
 
 
 def hourly_csv(folder: Path, last: date) -> Path:
-    """A row an hour, which makes a fourth of the day's count."""
+    """One row per hour, each a quarter of the day's count."""
     rows = [
         f"{depot},{day} {hour:02d}:00,{count // 4}"
         for depot, day, count in readings(last).itertuples(index=False)
@@ -136,7 +136,7 @@ def hourly_csv(folder: Path, last: date) -> Path:
 
 
 def orders(folder: Path, last: date, *, amounts: bool = False) -> Path:
-    """A row an order, with its number, minute and depot, and with amounts its euros."""
+    """One row per order, with its number, minute and depot, and with `amounts` its euros."""
     rng = np.random.default_rng(5)
     rows = []
     for back in range(DAYS - 1, -1, -1):
@@ -152,7 +152,7 @@ def orders(folder: Path, last: date, *, amounts: bool = False) -> Path:
 
 
 def orders_with_amounts(folder: Path, last: date) -> Path:
-    """The same with euros, which are not to be summed."""
+    """Same with euros, which must not be summed."""
     return orders(folder, last, amounts=True)
 
 

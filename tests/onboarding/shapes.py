@@ -1,4 +1,4 @@
-"""Tables of counts in the shapes that people have, each with its truth: count by site and day."""
+"""Tables of counts in shapes found in practice, each with its truth: the count by site and day."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Truth = dict[tuple[str, date], float]
 
 @dataclass(frozen=True)
 class Shape:
-    """A table and its truth; `is_clear` marks tables that need no question. A site of one series is
-    called ""."""
+    """A table and its truth; `is_clear` marks tables that need no question. The site of a single
+    series is ""."""
 
     name: str
     text: str
@@ -39,7 +39,7 @@ def table(header: str, rows: Iterable[str]) -> str:
 
 
 def total(truth: Truth) -> Truth:
-    """The sum over sites, as one series."""
+    """Sum over sites, as one series."""
     return {("", day): sum(value for (_, other), value in truth.items() if other == day) for day in DAYS}
 
 

@@ -23,7 +23,7 @@ from forecaster.onboarding import place
         ("CHE", "CH"),
     ],
 )
-def test_a_country_is_known_by_its_code_and_by_its_name(text: str, code: str) -> None:
+def test_country_is_recognized_by_code_and_name(text: str, code: str) -> None:
     assert place.country(text) == code
 
 
@@ -31,7 +31,7 @@ def test_a_country_is_known_by_its_code_and_by_its_name(text: str, code: str) ->
     ("text", "hint"),
     [("Germny", "; did you mean 'DE'?"), ("Irelnd", "; did you mean 'IE'?"), ("XX", ""), ("Atlantis", "")],
 )
-def test_only_a_name_close_by_is_suggested(text: str, hint: str) -> None:
+def test_suggests_only_similar_country_names(text: str, hint: str) -> None:
     with pytest.raises(SpecError) as refused:
         place.country(text)
     assert str(refused.value) == (

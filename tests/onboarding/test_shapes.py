@@ -1,4 +1,5 @@
-"""Tables in the shapes that people have are counted right, or a question is asked; none is silently wrong."""
+"""Tables in shapes found in practice are counted correctly, or a question is asked; none is
+silently wrong."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def counted(table: FileTable, description: Description) -> Truth:
 
 
 def outcome(folder: Path, shape: Shape) -> str:
-    """Right, asked, refused or wrong."""
+    """Right, asked, rejected or wrong."""
     file = folder / "table.csv"
     file.write_text(shape.text, "utf-8")
     try:
@@ -47,7 +48,7 @@ def outcome(folder: Path, shape: Shape) -> str:
     return "right" if counted(table, description) == shape.truth else "wrong"
 
 
-def test_no_shape_is_silently_wrong_and_most_need_no_question(tmp_path: Path) -> None:
+def test_no_table_is_silently_wrong_and_most_need_no_question(tmp_path: Path) -> None:
     outcomes = {shape.name: outcome(tmp_path, shape) for shape in SHAPES}
     assert len(outcomes) >= 60
     assert [name for name, result in outcomes.items() if result == "wrong"] == []
@@ -67,7 +68,7 @@ def test_each_answer_settles_its_question(tmp_path: Path, shape: Shape) -> None:
     assert describe(table, describe(table).answers).questions == ()
 
 
-WITH_MORE = {  # shape → the rows that count of it
+WITH_MORE = {  # shape → rows that count
     "long with a total as site": "depot!=All depots",
     "metric column": "metric=orders",
     "plan and actual": "scenario=actual",
@@ -77,7 +78,7 @@ WITH_MORE = {  # shape → the rows that count of it
 
 
 @pytest.mark.parametrize("name", WITH_MORE)
-def test_a_declaration_that_counts_rows_which_the_table_leaves_out_is_contradicted(tmp_path: Path, name: str) -> None:
+def test_reports_a_declaration_that_counts_rows_the_table_excludes(tmp_path: Path, name: str) -> None:
     shape = next(shape for shape in SHAPES if shape.name == name)
     (tmp_path / "table.csv").write_text(shape.text, "utf-8")
     description = describe(tables.read(tmp_path / "table.csv"))
@@ -94,13 +95,15 @@ def test_a_declaration_that_counts_rows_which_the_table_leaves_out_is_contradict
 @pytest.mark.parametrize(
     "shape",
     [
-        # Each table is read and counted in the first test of this file: here one of three is brought into a lake, too.
+        # The first test of this file reads and counts every table: here one of three is also
+        # ingested into a lake.
         pytest.param(shape, id=shape.name, marks=pytest.mark.exhaustive if number % 3 else [])
         for number, shape in enumerate(SHAPES)
     ],
 )
-def test_the_counts_that_are_ingested_are_the_truth(tmp_path: Path, shape: Shape) -> None:
-    """By the pipeline file that `init` writes; of a question the likeliest answer or the refusal."""
+def test_ingested_counts_equal_the_truth(tmp_path: Path, shape: Shape) -> None:
+    """Uses the pipeline file that `init` writes; for a question the likeliest answer or the
+    rejection."""
     file = tmp_path / "table.csv"
     file.write_text(shape.text, "utf-8")
     try:

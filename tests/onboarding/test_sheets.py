@@ -27,7 +27,7 @@ def one_depot(level: int) -> Rows:
     return [["Date", "Parcels"], *([day, level + 7 * place] for place, day in enumerate(DAYS))]
 
 
-def test_sheets_that_may_be_depots_are_named(tmp_path: Path) -> None:
+def test_note_names_sheets_that_may_be_depots(tmp_path: Path) -> None:
     content = {"About": [["Counts by depot"]], "North": one_depot(90), "South": one_depot(70), "West": one_depot(80)}
     assert notes_of(tmp_path, content) == [
         "sheets 'South', 'West' are not read and have the same columns as 'North', the only one that is read: where "
@@ -35,7 +35,7 @@ def test_sheets_that_may_be_depots_are_named(tmp_path: Path) -> None:
     ]
 
 
-def test_a_sheet_for_each_month_is_named_under_titles_and_in_another_order_of_columns(tmp_path: Path) -> None:
+def test_note_names_monthly_sheets_below_titles_and_with_reordered_columns(tmp_path: Path) -> None:
     january = [["Depot", "Date", "Parcels"], *([depot, day, 90 + n] for n, day in enumerate(DAYS) for depot in "AB")]
     february = [["February"], [], ["Date", "Depot", "Parcels"], ["2026-03-01", "A", 90]]
     assert notes_of(tmp_path, {"January": january, "February": february}) == [
@@ -54,7 +54,7 @@ def test_sheets_with_the_header_in_the_same_row_are_read_by_one_key(tmp_path: Pa
     ]
 
 
-def test_sheets_with_a_column_a_day_are_alike_in_their_other_columns(tmp_path: Path) -> None:
+def test_sheets_with_one_column_per_day_are_compared_by_their_other_columns(tmp_path: Path) -> None:
     def month(number: int, length: int) -> Rows:
         header = ["Depot", *(f"2026-{number:02d}-{day:02d}" for day in range(1, length + 1))]
         return [header, *([depot, *range(90, 90 + length)] for depot in ("North", "South"))]
@@ -65,5 +65,5 @@ def test_sheets_with_a_column_a_day_are_alike_in_their_other_columns(tmp_path: P
     ]
 
 
-def test_other_sheets_are_not_named(tmp_path: Path) -> None:
+def test_unrelated_sheets_are_not_named(tmp_path: Path) -> None:
     assert notes_of(tmp_path, {"North": one_depot(90), "Prices": [["Date", "Price"], ["2026-02-01", 3]]}) == []

@@ -22,7 +22,7 @@ def made(folder: Path, *files: Path, country: str | None = None) -> tuple[start.
     return outcome, load(file), file.read_text("utf-8")
 
 
-def test_a_long_file_is_written_down_as_it_is(tmp_path: Path) -> None:
+def test_long_file_is_described_in_the_pipeline_file(tmp_path: Path) -> None:
     outcome, spec, text = made(tmp_path / "fleet", made_up_files.long_csv(tmp_path, LAST), country="de")
     source = spec.demand.source
     assert isinstance(source, CsvSource)
@@ -36,14 +36,14 @@ def test_a_long_file_is_written_down_as_it_is(tmp_path: Path) -> None:
     assert "seen      3 depots, 180 days, 2025-09-03 to 2026-03-01, 540 readings" in outcome.lines
 
 
-def test_without_a_country_the_file_has_a_line_for_it(tmp_path: Path) -> None:
+def test_pipeline_file_without_a_country_has_a_commented_line(tmp_path: Path) -> None:
     outcome, spec, text = made(tmp_path / "fleet", made_up_files.long_csv(tmp_path, LAST))
     assert spec.calendar.country is None
     assert "  # country: DE" in text
     assert any(line.startswith("country   not known") for line in outcome.lines)
 
 
-def test_an_archive_is_worked_as_of_the_day_after_it(tmp_path: Path) -> None:
+def test_archive_is_checked_as_of_the_day_after_its_end(tmp_path: Path) -> None:
     outcome, spec, _ = made(tmp_path / "fleet", made_up_files.archive(tmp_path, LAST))
     assert spec.demand.recorded == "next_day"
     assert any("--as-of 2025-03-02" in line for line in outcome.lines)
@@ -55,7 +55,7 @@ def test_parts_of_a_day_are_summed(tmp_path: Path) -> None:
     assert spec.demand.aggregate == "sum"
 
 
-def test_a_file_of_one_series_needs_no_depot(tmp_path: Path) -> None:
+def test_file_with_one_series_needs_no_depot(tmp_path: Path) -> None:
     days = [LAST - timedelta(days=back) for back in range(60, -1, -1)]
     file = tmp_path / "shop.csv"
     file.write_text("date,sales\n" + "".join(f"{day},{200 + 9 * day.weekday()}\n" for day in days), "utf-8")
@@ -64,7 +64,7 @@ def test_a_file_of_one_series_needs_no_depot(tmp_path: Path) -> None:
     assert outcome.fault is None
 
 
-def test_parts_of_one_form_are_read_by_a_pattern_and_a_file_of_depots_describes_them(tmp_path: Path) -> None:
+def test_files_of_one_form_are_read_by_a_glob_with_a_file_of_depots(tmp_path: Path) -> None:
     folder = tmp_path / "exports"
     folder.mkdir()
     rows = made_up_files.readings(LAST)
@@ -90,7 +90,7 @@ def test_parts_of_one_form_are_read_by_a_pattern_and_a_file_of_depots_describes_
         ("word\nword\n", "found one column"),
     ],
 )
-def test_what_cannot_be_guessed_is_one_sentence(tmp_path: Path, text: str, message: str) -> None:
+def test_unguessable_files_raise_one_sentence(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "odd.csv"
     file.write_text(text, "utf-8")
     with pytest.raises(SpecError, match=message):
@@ -98,7 +98,7 @@ def test_what_cannot_be_guessed_is_one_sentence(tmp_path: Path, text: str, messa
     assert not (tmp_path / "fleet").exists()
 
 
-def test_a_file_that_is_not_usable_is_written_and_told(tmp_path: Path) -> None:
+def test_unusable_file_is_written_and_reported(tmp_path: Path) -> None:
     file = tmp_path / "monthly.csv"
     rows = "".join(f"A,{year}-{month:02d}-01,{100 + month}\n" for year in (2023, 2024, 2025) for month in range(1, 13))
     file.write_text(f"site,month,orders\n{rows}", "utf-8")
@@ -108,7 +108,7 @@ def test_a_file_that_is_not_usable_is_written_and_told(tmp_path: Path) -> None:
     assert "wanted daily counts" in text
 
 
-def test_what_the_contract_suspects_is_shown(tmp_path: Path) -> None:
+def test_shows_suspicions_of_the_contract(tmp_path: Path) -> None:
     rows = [
         f"{site},{day},{count}"
         for day in two_months()
@@ -136,20 +136,20 @@ def test_rows_of_a_site_that_is_the_sum_of_the_others_do_not_count(tmp_path: Pat
     assert excluded.values == ("All sites",)
 
 
-def test_a_pipeline_file_is_never_overwritten(tmp_path: Path) -> None:
+def test_pipeline_file_is_never_overwritten(tmp_path: Path) -> None:
     file = made_up_files.archive(tmp_path, LAST)
     made(tmp_path / "fleet", file)
     with pytest.raises(SpecError, match="exists"):
         made(tmp_path / "fleet", file)
 
 
-def test_a_country_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_rejects_an_unknown_country(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"found 'Germony', wanted its two letters, .*; did you mean 'DE'\?"):
         made(tmp_path / "fleet", made_up_files.archive(tmp_path, LAST), country="Germony")
 
 
-def test_a_site_called_as_depots_are_is_no_column_that_names_the_depot(tmp_path: Path) -> None:
-    """`Málaga Centro` has a row a day and another number on each: its column holds counts."""
+def test_column_of_counts_named_like_a_depot_is_not_the_depot_column(tmp_path: Path) -> None:
+    """`Málaga Centro` has one row per day with varying numbers: its column holds counts."""
     first = date(2026, 1, 1)
     rows = [
         f"{first + timedelta(day):%d/%m/%Y};1.{200 + day * 37 % 90};{800 + day * 29 % 120};1.{500 + day * 13 % 400}"
@@ -175,8 +175,8 @@ def two_months() -> list[date]:
 @pytest.mark.parametrize(
     ("column", "first"), [("Receipt", 70_001), ("order", 1), ("Beleg", 30_000), ("customer", 50_000), ("#", 1)]
 )
-def test_a_number_of_each_order_is_no_count(tmp_path: Path, column: str, first: int) -> None:
-    """An order has a row; twelve of each shop and day."""
+def test_unique_order_number_is_not_a_count(tmp_path: Path, column: str, first: int) -> None:
+    """One row per order; twelve per shop and day."""
     places = [(day, shop) for day in two_months() for shop in ("Marina", "Creek") for _ in range(12)]
     rows = [f"{first + 7919 * place % len(places)},{shop},{day} 10:00" for place, (day, shop) in enumerate(places)]
     outcome, spec, _ = made(tmp_path / "fleet", a_file(tmp_path, "orders.csv", f"{column},Branch,Time", rows))
@@ -186,7 +186,7 @@ def test_a_number_of_each_order_is_no_count(tmp_path: Path, column: str, first: 
 
 
 @pytest.mark.parametrize("column", ["passengers", "Anzahl Kunden", "total visitors"])
-def test_large_counts_of_hours_are_counts_though_few_are_equal(tmp_path: Path, column: str) -> None:
+def test_large_hourly_counts_are_counts_although_few_are_equal(tmp_path: Path, column: str) -> None:
     rows = [
         f"S{site},{day} {hour:02}:00,{4000 + (day.day * 331 + hour * 977 + site * 53) % 5000}"
         for day in two_months()
@@ -199,7 +199,7 @@ def test_large_counts_of_hours_are_counts_though_few_are_equal(tmp_path: Path, c
 
 @pytest.mark.parametrize("depot", ["FilialNr", "Store Number", "Dep.", "Kostenstelle", "Warehouse Name"])
 @pytest.mark.parametrize("area", ["Region", "City"])
-def test_a_depot_is_not_added_up_with_others_of_its_region(tmp_path: Path, area: str, depot: str) -> None:
+def test_depot_is_not_summed_with_others_of_its_region(tmp_path: Path, area: str, depot: str) -> None:
     areas = {"0101": "North", "0102": "North", "0201": "South"}
     rows = [f"{where},{which},{day},{40 + day.weekday()}" for which, where in areas.items() for day in two_months()]
     _, spec, _ = made(tmp_path / "fleet", a_file(tmp_path, "f.csv", f"{area},{depot},date,orders", rows))
@@ -207,7 +207,7 @@ def test_a_depot_is_not_added_up_with_others_of_its_region(tmp_path: Path, area:
 
 
 @pytest.mark.parametrize("column", ["throughput", "calls", "lines_picked"])
-def test_counts_of_channels_of_one_length_are_counts(tmp_path: Path, column: str) -> None:
+def test_counts_by_channel_of_equal_length_are_counts(tmp_path: Path, column: str) -> None:
     rows = [
         f"H{hub},{day},{channel},{1100 + (day.toordinal() * 331 + hub * 977 + 53 * len(channel)) % 7900}"
         for day in two_months()
@@ -219,7 +219,7 @@ def test_counts_of_channels_of_one_length_are_counts(tmp_path: Path, column: str
 
 
 @pytest.mark.parametrize("column", ["lat", "distance_m", "customer_name", "customer_id", "address", "packed"])
-def test_what_differs_from_order_to_order_is_not_its_number(tmp_path: Path, column: str) -> None:
+def test_column_that_differs_by_order_is_not_an_order_number(tmp_path: Path, column: str) -> None:
     places = [(day, n) for day in two_months() for n in range(4)]
     values = {"lat": "52.{0:05}", "packed": "1{1}:{2:02}:05"}.get(column, "{0}")
     rows = [
@@ -229,7 +229,7 @@ def test_what_differs_from_order_to_order_is_not_its_number(tmp_path: Path, colu
     assert spec.demand.columns.order_id is None
 
 
-def test_who_delivers_is_no_depot_within_a_city(tmp_path: Path) -> None:
+def test_rider_is_not_a_depot_within_a_city(tmp_path: Path) -> None:
     riders = {"Ana": "North", "Ben": "North", "Cem": "South"}
     rows = [
         f"{city},{rider},{day},{ord(rider[0]) % 9 + day.weekday()}"
@@ -240,7 +240,7 @@ def test_who_delivers_is_no_depot_within_a_city(tmp_path: Path) -> None:
     assert (spec.demand.columns.depot_id, spec.demand.aggregate) == ("City", "sum")
 
 
-def test_files_of_a_depot_each_are_not_added_up(tmp_path: Path) -> None:
+def test_files_of_one_depot_each_are_not_summed(tmp_path: Path) -> None:
     rows = [f"{day},{40 + day.weekday()}" for day in two_months()]
     files = [a_file(tmp_path, f"{name}.csv", "date,parcels", rows) for name in ("north", "south", "west")]
     with pytest.raises(SpecError, match=r"north.csv and 2 more: hold counts of the same days, .* no column names the"):
@@ -248,7 +248,7 @@ def test_files_of_a_depot_each_are_not_added_up(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("header", ["order_no,Branch,Time", "ref,Branch,Time"])
-def test_the_number_of_an_order_counts_it_once_where_exports_overlap(tmp_path: Path, header: str) -> None:
+def test_order_number_deduplicates_overlapping_exports(tmp_path: Path, header: str) -> None:
     days = two_months()
     rows = [f"R-{10_000 + 100 * place + n},Marina,{day} 1{n}:05" for place, day in enumerate(days) for n in range(4)]
     files = [a_file(tmp_path, "orders-1.csv", header, rows[:140]), a_file(tmp_path, "orders-2.csv", header, rows[120:])]
@@ -258,14 +258,14 @@ def test_the_number_of_an_order_counts_it_once_where_exports_overlap(tmp_path: P
     assert "suspect   repeated_orders 20" in outcome.lines
 
 
-def test_the_numbers_of_rows_and_those_of_orders_with_several_lines_are_no_numbers_of_lines(tmp_path: Path) -> None:
+def test_row_numbers_and_repeated_order_numbers_are_not_order_ids(tmp_path: Path) -> None:
     places = [(day, n) for day in two_months() for n in range(4)]
     rows = [f"{row},{9000 + row // 2},Marina,{day},{1 + n}" for row, (day, n) in enumerate(places)]
     _, spec, _ = made(tmp_path / "fleet", a_file(tmp_path, "lines.csv", ",order_no,Branch,Day,pieces", rows))
     assert (spec.demand.aggregate, spec.demand.columns.order_id) == ("sum", None)
 
 
-def test_exports_of_one_depot_may_overlap(tmp_path: Path) -> None:
+def test_overlapping_exports_of_one_depot_are_accepted(tmp_path: Path) -> None:
     rows = [f"{day},{40 + day.weekday()}" for day in two_months()]
     files = [a_file(tmp_path, f"export-{n}.csv", "date,orders", part) for n, part in enumerate((rows[:31], rows[30:]))]
     outcome, spec, _ = made(tmp_path / "fleet", *files)
@@ -274,13 +274,13 @@ def test_exports_of_one_depot_may_overlap(tmp_path: Path) -> None:
     assert "seen      1 depot, 60 days, 2026-01-01 to 2026-03-01, 61 readings" in outcome.lines
 
 
-def test_a_file_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
+def test_file_named_twice_is_read_once(tmp_path: Path) -> None:
     file = a_file(tmp_path, "counts.csv", "date,orders", [f"{day},{40 + day.weekday()}" for day in two_months()])
     outcome, _, _ = made(tmp_path / "fleet", file, tmp_path / "." / file.name)
     assert "seen      1 depot, 60 days, 2026-01-01 to 2026-03-01, 60 readings" in outcome.lines
 
 
-def test_what_is_added_up_is_named_and_a_total_among_it_too(tmp_path: Path) -> None:
+def test_reports_summed_parts_and_a_total_among_them(tmp_path: Path) -> None:
     rows = [
         f"North,{day},{channel},{number}"
         for day in two_months()
@@ -297,7 +297,7 @@ def test_what_is_added_up_is_named_and_a_total_among_it_too(tmp_path: Path) -> N
         assert f"# {note}" in text
 
 
-def test_what_else_may_be_meant_is_named(tmp_path: Path) -> None:
+def test_reports_alternative_interpretations(tmp_path: Path) -> None:
     """Another column of days, and other counts."""
     rows = [
         f"{shop},{day - timedelta(days=2)},{day},{20 + day.day},{30 + day.day}"
@@ -316,7 +316,7 @@ def test_what_else_may_be_meant_is_named(tmp_path: Path) -> None:
     assert "note      days are those of 'order_date'; 'delivery_date' holds days, too" in outcome.lines
 
 
-def test_columns_that_are_taken_for_no_depot_are_named(tmp_path: Path) -> None:
+def test_reports_columns_not_used_as_depots(tmp_path: Path) -> None:
     pairs = [(day, 20 + day.weekday(), 50 + 3 * day.weekday() + day.day % 5) for day in two_months()]
     rows = [f"{day},{north},{oslo},{north + oslo},x" for day, north, oslo in pairs]
     outcome, _, _ = made(tmp_path / "fleet", a_file(tmp_path, "wide.csv", "day,North,NO,Sum,remark", rows))
@@ -324,7 +324,7 @@ def test_columns_that_are_taken_for_no_depot_are_named(tmp_path: Path) -> None:
     assert "note      taken for depots, by their counts, whatever their names say: 'NO'" in outcome.lines
 
 
-def test_another_form_that_reads_the_days_is_named(tmp_path: Path) -> None:
+def test_reports_another_form_that_reads_the_days(tmp_path: Path) -> None:
     rows = [f"{site},{day:02d}/02/2026,{90 + day}" for day in range(1, 13) for site in ("A", "B")]
     (tmp_path / "counts.csv").write_text("site,day,orders\n" + "\n".join(rows) + "\n", "utf-8")
     outcome, spec, text = made(tmp_path / "fleet", tmp_path / "counts.csv", country="DE")
@@ -335,7 +335,7 @@ def test_another_form_that_reads_the_days_is_named(tmp_path: Path) -> None:
 
 
 def order_lines(folder: Path, column: str, amount: str, *, numbered: bool = True) -> Path:
-    """Thirty orders a day of two stores, each with an amount."""
+    """Thirty orders per day of two stores, each with an amount."""
     rows = [
         f"{'O' + str(1000 * back + n) + ',' if numbered else ''}{LAST - timedelta(days=back)}T1{n % 10}:00,"
         f"{'North' if n % 3 else 'South'},{amount.format(12 + n % 7)}"
@@ -358,7 +358,7 @@ def order_lines(folder: Path, column: str, amount: str, *, numbered: bool = True
         ("sales", "{}.45", True),
     ],
 )
-def test_money_of_order_lines_is_no_count_and_the_rows_are_counted(
+def test_money_in_order_lines_is_not_a_count_and_rows_are_counted(
     tmp_path: Path, column: str, amount: str, numbered: bool
 ) -> None:
     outcome, spec, _ = made(tmp_path / "fleet", order_lines(tmp_path, column, amount, numbered=numbered))
@@ -367,12 +367,12 @@ def test_money_of_order_lines_is_no_count_and_the_rows_are_counted(
     assert any(f"'{column}' is money" in line for line in outcome.lines)
 
 
-def test_a_quantity_of_order_lines_is_summed_beside_money(tmp_path: Path) -> None:
+def test_quantity_in_order_lines_is_summed_next_to_money(tmp_path: Path) -> None:
     _, spec, _ = made(tmp_path / "fleet", order_lines(tmp_path, "quantity,amount_eur", "{0},{0}.90"))
     assert (spec.demand.aggregate, spec.demand.columns.demand) == ("sum", "quantity")
 
 
-def test_daily_money_is_taken_where_nothing_else_counts_and_the_reason_says_so(tmp_path: Path) -> None:
+def test_daily_money_is_used_if_nothing_else_counts_and_the_reason_states_it(tmp_path: Path) -> None:
     file = tmp_path / "shops.csv"
     rows = [f"{LAST - timedelta(days=back)},{shop},{900 + back % 7}.50" for back in range(60) for shop in "AB"]
     file.write_text("\n".join(["date,shop,umsatz", *rows, ""]), "utf-8")

@@ -1,4 +1,4 @@
-"""A header that names no columns is refused with a sentence."""
+"""A header without column names is rejected with a sentence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from forecaster.onboarding import tables
         (":a,:b\n2026-10-18,66\n", "found no column with a name of its own in line 1, which has ':a', ':b'"),
     ],
 )
-def test_a_header_without_names_of_its_own_is_refused(tmp_path: Path, text: str, sentence: str) -> None:
+def test_rejects_a_header_without_unique_names(tmp_path: Path, text: str, sentence: str) -> None:
     (tmp_path / "counts.csv").write_text(text, "utf-8")
     with pytest.raises(SpecError) as refused:
         tables.read(tmp_path / "counts.csv")

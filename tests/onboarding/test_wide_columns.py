@@ -1,4 +1,4 @@
-"""Which columns of a wide table are depots: by what they hold, where their names say something else."""
+"""Columns of a wide table that are depots: decided by values where the names suggest otherwise."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ def looked_at(**values: np.ndarray) -> tuple[list[str], dict[str, str]]:
 
 
 @pytest.mark.parametrize("name", ["NO", "ID", "Nr 3", "Weeks", "Holiday Inn", "Total Wine"])
-def test_a_site_is_a_depot_whatever_it_is_called(name: str) -> None:
+def test_site_is_a_depot_whatever_its_name(name: str) -> None:
     depots, others = looked_at(**{"Nord": counts(50), "Ost": counts(80), name.replace(" ", "_"): counts(60)})
     assert depots == ["Nord", "Ost", name]
     assert others == {}
 
 
-def test_sites_that_all_have_numbers_are_depots() -> None:
+def test_sites_that_are_all_numbered_are_depots() -> None:
     depots, _ = looked_at(Nr_1=counts(40), Nr_2=counts(50), Nr_3=counts(60))
     assert depots == ["Nr 1", "Nr 2", "Nr 3"]
 
 
-def test_a_sum_is_no_depot_and_nor_is_what_stands_beside_counts() -> None:
+def test_sums_and_measures_next_to_counts_are_not_depots() -> None:
     north, east = counts(50), counts(80)
     random = np.random.default_rng(1)
     depots, others = looked_at(
@@ -60,7 +60,7 @@ def test_a_sum_is_no_depot_and_nor_is_what_stands_beside_counts() -> None:
     }
 
 
-def test_one_series_stays_one_beside_what_rises_and_falls_with_it() -> None:
+def test_one_series_is_kept_next_to_correlated_columns() -> None:
     depots, others = looked_at(orders=counts(60), staff=counts(20), Nr=counts(50))
     assert depots == ["orders"]
     assert others == {"staff": "by its name", "Nr": "by its name"}
@@ -69,9 +69,9 @@ def test_one_series_stays_one_beside_what_rises_and_falls_with_it() -> None:
 @pytest.mark.parametrize(
     "name", ["cost", "Kosten", "rain", "temperature", "forecast_total", "Total_all", "total last week"]
 )
-def test_what_follows_the_counts_of_depots_is_none(name: str) -> None:
+def test_columns_that_follow_the_depots_counts_are_not_depots(name: str) -> None:
     sites = {"Nord": counts(50), "Ost": counts(80), "West": counts(60)}
-    whole = sum(sites.values(), counts(40))  # of a fourth one that the file has not, too
+    whole = sum(sites.values(), counts(40))  # including a fourth one that is not in the file
     depots, others = looked_at(**sites, **{name.replace(" ", "_"): whole})
     assert depots == [*sites]
     assert others == {name.replace("_", " "): "by its name"}

@@ -1,4 +1,4 @@
-"""What was backed up and destroyed is there again, in SQLite or in PostgreSQL, and the nights go on."""
+"""Backed-up and destroyed data are restored, in SQLite or PostgreSQL, and runs continue."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def published(spec: Spec) -> tuple[Head, tuple[PublishedDepot, ...]]:
 
 @pytest.fixture
 def spec(tmp_path: Path) -> Spec:
-    """A pipeline that has published once, with a bundle and a key to sign with."""
+    """Pipeline that has published once, with a bundle and a signing key."""
     spec = load(pipeline(tmp_path / "here", days=DAYS))
     night(spec)
     keys.signer(spec.paths.folder)
@@ -62,7 +62,7 @@ def spec(tmp_path: Path) -> Spec:
 
 
 @pytest.mark.parametrize("database", ["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
-def test_after_everything_was_lost_the_page_shows_the_same_and_the_next_night_runs(
+def test_restore_after_total_loss_shows_the_same_page_and_runs_continue(
     tmp_path: Path, spec: Spec, database: str, request: pytest.FixtureRequest
 ) -> None:
     before, readings = published(spec), Lake(spec.lake_url).read("demand").num_rows
@@ -83,16 +83,14 @@ def test_after_everything_was_lost_the_page_shows_the_same_and_the_next_night_ru
     assert [path.name for path in (spec.paths.bundles).iterdir()] == ["abc"]
     assert spec.paths.report_of("night-1").read_text("utf-8") == "<h1>what the page serves</h1>"
     assert spec.paths.registered_run("night-1").exists(), "the address of its run in MLflow"
-    pipeline(spec.folder, days=DAYS + 1)  # the source has a further day
+    pipeline(spec.folder, days=DAYS + 1)  # the source has one more day
     night(spec, 1)
     head, _ = published(spec)
     assert head.publication_id > before[0].publication_id + LEAP
     assert head.cutoff == before[0].cutoff + timedelta(days=1)
 
 
-def test_a_new_machine_trusts_the_bundles_of_the_old_one_and_signs_with_a_key_of_its_own(
-    tmp_path: Path, spec: Spec
-) -> None:
+def test_new_machine_trusts_old_bundles_and_signs_with_its_own_key(tmp_path: Path, spec: Spec) -> None:
     old = keys.trusted_keys(spec.paths.folder)
     backup(spec, tmp_path / "copy")
     shutil.rmtree(spec.paths.folder)
@@ -102,7 +100,7 @@ def test_a_new_machine_trusts_the_bundles_of_the_old_one_and_signs_with_a_key_of
     assert {key.public_bytes_raw() for key in old} < raw
 
 
-def test_with_the_private_key_the_new_machine_signs_as_the_old_one_did(tmp_path: Path, spec: Spec) -> None:
+def test_backup_with_private_key_lets_the_new_machine_sign_as_before(tmp_path: Path, spec: Spec) -> None:
     key_file = spec.paths.keys / keys.PRIVATE
     private = key_file.read_bytes()
     assert backup(spec, tmp_path / "copy", secret_keys=True).private_key
@@ -112,7 +110,7 @@ def test_with_the_private_key_the_new_machine_signs_as_the_old_one_did(tmp_path:
     assert key_file.stat().st_mode & 0o077 == 0
 
 
-def test_what_is_there_is_only_replaced_when_told_to(
+def test_existing_data_is_replaced_only_with_replace(
     tmp_path: Path, spec: Spec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = published(spec)
@@ -129,7 +127,7 @@ def test_what_is_there_is_only_replaced_when_told_to(
     assert published(spec) == before
 
 
-def test_a_backup_that_is_not_whole_or_of_another_pipeline_changes_nothing(tmp_path: Path, spec: Spec) -> None:
+def test_damaged_or_foreign_backup_changes_nothing(tmp_path: Path, spec: Spec) -> None:
     before, copy = published(spec), tmp_path / "copy"
     backup(spec, copy)
     with pytest.raises(BackupError, match="found a backup of tiny, wanted one of other"):
@@ -143,7 +141,7 @@ def test_a_backup_that_is_not_whole_or_of_another_pipeline_changes_nothing(tmp_p
     assert published(spec) == before
 
 
-def test_a_backup_that_was_killed_is_no_backup_and_is_made_anew_in_its_folder(
+def test_killed_backup_is_rejected_and_can_be_repeated_in_its_folder(
     tmp_path: Path, spec: Spec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copy = tmp_path / "copy"
@@ -162,7 +160,7 @@ def test_a_backup_that_was_killed_is_no_backup_and_is_made_anew_in_its_folder(
 
 
 @pytest.mark.parametrize("emptied", [True, False])
-def test_what_a_restore_that_was_killed_has_left_is_refused_until_it_was_done_again(
+def test_killed_restore_blocks_all_use_until_it_is_repeated(
     tmp_path: Path, spec: Spec, monkeypatch: pytest.MonkeyPatch, emptied: bool
 ) -> None:
     before, copy = published(spec), tmp_path / "copy"
@@ -183,7 +181,7 @@ def test_what_a_restore_that_was_killed_has_left_is_refused_until_it_was_done_ag
         predict(spec, as_of=NIGHT, bundle=None, run_id=None, note=None)
     with pytest.raises(LakeError, match=refusal):
         backup(spec, tmp_path / "another")
-    restore(spec, copy)  # without --replace, since what is there is half of itself
+    restore(spec, copy)  # without --replace, since the existing data are half of the same restore
     assert published(spec) == before
     assert not [path.name for path in spec.paths.folder.iterdir() if path.name.startswith((".restore-", "restoring"))]
     night(spec, 1)
@@ -194,7 +192,7 @@ def killed(*_: object) -> None:
 
 
 @pytest.mark.parametrize("replace", [True, False])
-def test_nothing_is_restored_during_a_run(tmp_path: Path, spec: Spec, replace: bool) -> None:
+def test_restore_is_rejected_during_a_run(tmp_path: Path, spec: Spec, replace: bool) -> None:
     backup(spec, tmp_path / "copy")
     begun = Night.begin(str(spec.folder / "pipeline.yaml"))
     with pytest.raises(Busy, match=f"run {begun.run_id} has been active since"):
@@ -215,9 +213,7 @@ def _inverted(file: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [_overwritten, _cut, _inverted])
-def test_a_damaged_ledger_is_put_aside_for_the_one_of_the_backup(
-    tmp_path: Path, spec: Spec, damage: Callable[[Path], None]
-) -> None:
+def test_restore_moves_a_damaged_ledger_aside(tmp_path: Path, spec: Spec, damage: Callable[[Path], None]) -> None:
     before, copy, remarks = published(spec), tmp_path / "copy", list[str]()
     backup(spec, copy)
     damage(spec.paths.ledger)
@@ -239,7 +235,7 @@ def _of_a_later_version(spec: Spec) -> None:
         connection.execute("update forecaster_revision set version_num = '0099'")
 
 
-def test_a_ledger_of_another_version_is_put_aside(tmp_path: Path, spec: Spec) -> None:
+def test_restore_moves_a_ledger_of_another_version_aside(tmp_path: Path, spec: Spec) -> None:
     before, copy, remarks = published(spec), tmp_path / "copy", list[str]()
     backup(spec, copy)
     _of_a_later_version(spec)
@@ -251,7 +247,7 @@ def test_a_ledger_of_another_version_is_put_aside(tmp_path: Path, spec: Spec) ->
 
 @pytest.fixture
 def locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fleet:
-    """A pipeline whose champion is encrypted with a key of its own."""
+    """Pipeline whose champion is encrypted with a key of its own."""
     monkeypatch.delenv(encryption.VARIABLE, raising=False)
     (tmp_path / "locked").mkdir()
     fleet = fleets.build_fleet(tmp_path / "locked", "encrypt_bundles: true\n")
@@ -263,7 +259,7 @@ def forecast(fleet: Fleet) -> PublishedForecast:
     return predict(fleet.spec, as_of=AS_OF, bundle=None, run_id=None, note=None)
 
 
-def test_an_encrypted_champion_forecasts_again_where_the_keys_came_along(tmp_path: Path, locked: Fleet) -> None:
+def test_encrypted_champion_works_after_a_restore_with_keys(tmp_path: Path, locked: Fleet) -> None:
     before = forecast(locked)
     manifest = backup(locked.spec, tmp_path / "copy", secret_keys=True)
     assert manifest.sentence().endswith(", with signing.pem and encryption.key")
@@ -276,7 +272,7 @@ def test_an_encrypted_champion_forecasts_again_where_the_keys_came_along(tmp_pat
     np.testing.assert_array_equal(after.forecast.quantiles, before.forecast.quantiles)
 
 
-def test_without_its_key_an_encrypted_champion_is_missed_by_name(tmp_path: Path, locked: Fleet) -> None:
+def test_encrypted_champion_without_its_key_falls_back_with_the_reason(tmp_path: Path, locked: Fleet) -> None:
     key = (locked.spec.paths.keys / encryption.FILE).read_bytes()
     manifest = backup(locked.spec, tmp_path / "copy")
     assert manifest.sentence().endswith(", without secret keys")
@@ -293,9 +289,7 @@ def test_without_its_key_an_encrypted_champion_is_missed_by_name(tmp_path: Path,
     assert forecast(locked).tier == "champion"
 
 
-def test_a_machine_goes_on_with_its_own_keys_and_trusts_those_of_every_backup_before(
-    tmp_path: Path, spec: Spec
-) -> None:
+def test_machine_keeps_its_own_keys_and_trusts_those_of_all_backups(tmp_path: Path, spec: Spec) -> None:
     trusted = [keys.trusted_keys(spec.paths.folder)]
     for turn in ("once", "twice"):
         backup(spec, tmp_path / turn)

@@ -59,7 +59,7 @@ def publication() -> Publication:
 
 
 def signs(spec: Spec | None, now: datetime = NOW) -> dict[str, doctor.Sign]:
-    """The last sign of each topic."""
+    """Last sign of each topic."""
     return {sign.topic: sign for sign in doctor.examine(spec, now=now)}
 
 
@@ -77,7 +77,7 @@ def test_a_publication_with_changed_rows_is_named(spec: Spec, ledger: Ledger) ->
     assert sentence.startswith("the ledger is damaged: rows of publication 1 are not those that were published; ")
 
 
-def test_without_a_file_it_looks_at_the_installation_and_the_machine(spec: Spec) -> None:
+def test_without_a_file_only_installation_and_machine_are_checked(spec: Spec) -> None:
     sign_of = signs(None)
     extras = {"[train]", "[flows]", "[dashboard]", "[postgres]", "[excel]", "[object-store]"}
     assert set(sign_of) == {"python", "packages", *extras, "machine", "disk", "port"}
@@ -85,7 +85,7 @@ def test_without_a_file_it_looks_at_the_installation_and_the_machine(spec: Spec)
     assert sign_of["packages"].text.startswith("harbor-forecaster 0.1.0; numpy ")
 
 
-def test_a_pipeline_that_never_ran_is_told_what_comes_first(spec: Spec) -> None:
+def test_new_pipeline_gets_its_first_steps(spec: Spec) -> None:
     assert sign_text(spec, "lake") == (
         "warn",
         f"nothing at {spec.folder}/var/lake yet: the first `forecaster run FILE` fills it",
@@ -97,7 +97,7 @@ def test_a_pipeline_that_never_ran_is_told_what_comes_first(spec: Spec) -> None:
     assert not spec.paths.folder.exists()
 
 
-def test_lake_tables_are_told_with_rows_and_versions(spec: Spec) -> None:
+def test_lake_tables_are_listed_with_rows_and_versions(spec: Spec) -> None:
     ingest(spec, now=NOW)
     lake = [sign.text for sign in doctor.examine(spec, now=NOW) if sign.topic == "lake"]
     assert lake == [
@@ -108,7 +108,7 @@ def test_lake_tables_are_told_with_rows_and_versions(spec: Spec) -> None:
     ]
 
 
-def test_a_run_is_told_with_its_outcome(spec: Spec, ledger: Ledger) -> None:
+def test_last_run_is_shown_with_its_outcome(spec: Spec, ledger: Ledger) -> None:
     with ledger.transaction() as connection:
         lease.take(connection, "t", "n1", NOW)
     assert sign_text(spec, "last run", NOW + timedelta(days=2)) == ("ok", "n1, begun 2024-03-06 12:00: running")
@@ -123,7 +123,7 @@ def test_a_run_is_told_with_its_outcome(spec: Spec, ledger: Ledger) -> None:
     )
 
 
-def test_what_is_published_is_told_with_its_tier_and_its_age(spec: Spec, ledger: Ledger) -> None:
+def test_publication_is_shown_with_tier_and_age(spec: Spec, ledger: Ledger) -> None:
     assert sign_text(spec, "published")[0] == "warn"
     ledger.publish(publication())
     text = "2024-03-06 12:00, tier champion, t v1, cutoff 2024-03-05"
@@ -134,7 +134,7 @@ def test_what_is_published_is_told_with_its_tier_and_its_age(spec: Spec, ledger:
     )
 
 
-def test_where_no_model_forecasts_it_is_told_where_to_look(spec: Spec, ledger: Ledger) -> None:
+def test_missing_model_is_reported_with_where_to_look(spec: Spec, ledger: Ledger) -> None:
     ledger.publish(replace(publication(), tier="fallback"))
     text = "2024-03-06 12:00, tier fallback, t v1, cutoff 2024-03-05; no model of its own forecasts: "
     assert sign_text(spec, "published") == ("warn", f"{text}see why none was admitted yet")
@@ -142,7 +142,7 @@ def test_where_no_model_forecasts_it_is_told_where_to_look(spec: Spec, ledger: L
     assert sign_text(spec, "published") == ("warn", f"{text}see the line on the champion")
 
 
-def test_a_champion_whose_bundle_is_gone_is_a_warning(spec: Spec, ledger: Ledger) -> None:
+def test_missing_champion_bundle_is_a_warning(spec: Spec, ledger: Ledger) -> None:
     assert sign_text(spec, "champion")[0] == "warn"
     ledger.promote("t", run_id="n1", bundle_digest="abc", by="gate", reason="admitted", at=NOW)
     state, text = sign_text(spec, "champion")
@@ -154,7 +154,7 @@ def test_a_champion_whose_bundle_is_gone_is_a_warning(spec: Spec, ledger: Ledger
     assert sign_text(spec, "champion")[1].endswith(f"cannot be read: No such file or directory: {bundle.REMEDY}")
 
 
-def test_the_end_of_the_last_valid_key_is_announced_for_thirty_days(spec: Spec) -> None:
+def test_expiry_of_the_last_valid_key_is_announced_for_thirty_days(spec: Spec) -> None:
     assert "keys" not in signs(spec)  # before the first training
     keys.signer(spec.paths.folder)
     assert sign_text(spec, "keys") == ("ok", "a public key is valid, without expiry")
@@ -179,18 +179,18 @@ def test_the_end_of_the_last_valid_key_is_announced_for_thirty_days(spec: Spec) 
     assert f"{file}, line 1: found 'Expires: soon', wanted `Expires: 2027-06-30`" in sign_text(spec, "keys")[1]
 
 
-def test_the_section_on_keys_is_there() -> None:
+def test_documentation_has_the_section_on_keys() -> None:
     page, _, heading = SECTION.partition(", ")
     assert f"\n## {heading}\n" in Path(page).read_text("utf-8")
 
 
-def test_a_ledger_that_is_none_is_broken(spec: Spec) -> None:
+def test_invalid_ledger_file_is_broken(spec: Spec) -> None:
     spec.paths.folder.mkdir()
     (spec.paths.ledger).write_bytes(b"something else entirely" * 100)
     assert sign_text(spec, "ledger")[0] == "broken"
 
 
-def test_a_registry_is_asked_whether_it_answers_and_what_it_has_yet_to_hear(spec: Spec) -> None:
+def test_registry_check_reports_availability_and_pending_runs(spec: Spec) -> None:
     file = spec.paths.mlflow
     assert sign_text(spec, "registry") == (
         "warn",
@@ -208,12 +208,12 @@ def test_a_registry_is_asked_whether_it_answers_and_what_it_has_yet_to_hear(spec
     assert sign_text(spec, "registry") == ("ok", f"MLflow at sqlite:///{file} answers")
 
 
-def test_a_state_folder_that_cannot_be_made_is_broken(spec: Spec) -> None:
+def test_uncreatable_state_folder_is_broken(spec: Spec) -> None:
     spec.paths.folder.write_text("a file", "utf-8")
     assert sign_text(spec, "disk")[0] == "broken"
 
 
-def test_a_port_in_use_is_told_with_another(spec: Spec) -> None:
+def test_port_in_use_is_reported_with_an_alternative(spec: Spec) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         port_sign = {sign.topic: sign for sign in doctor.examine(None, now=NOW, port=port)}["port"]
@@ -221,7 +221,7 @@ def test_a_port_in_use_is_told_with_another(spec: Spec) -> None:
     assert f"--port {port + 1}" in port_sign.text
 
 
-def test_a_missing_package_is_told_with_the_command_that_brings_it(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_is_reported_with_the_install_command(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
     version_of = doctor._version
     monkeypatch.setattr(doctor, "_version", lambda name: None if name in ("prefect", "pyyaml") else version_of(name))
     sign_of = signs(None)
@@ -237,7 +237,7 @@ def test_a_missing_package_is_told_with_the_command_that_brings_it(spec: Spec, m
         (1, "", "Traceback\nRuntimeError: no plugin\n", "JAX finds no device: RuntimeError: no plugin"),
     ],
 )
-def test_devices_are_what_jax_says(
+def test_devices_are_those_reported_by_jax(
     monkeypatch: pytest.MonkeyPatch, code: int, out: str, err: str, expected: str
 ) -> None:
     monkeypatch.setattr(doctor, "_version", lambda name: "1")
@@ -255,7 +255,7 @@ def test_devices_are_what_jax_says(
         ("", "warn", "no C++ compiler: training takes up to 1.5 times as long: install one"),
     ],
 )
-def test_where_a_processor_trains_its_compiler_is_told(
+def test_compiler_is_reported_for_training_on_a_cpu(
     monkeypatch: pytest.MonkeyPatch, compiler: str, state: str, expected: str
 ) -> None:
     answer = subprocess.CompletedProcess([], 0, f"cpu cpu\n{compiler}\n", "")
@@ -266,7 +266,7 @@ def test_where_a_processor_trains_its_compiler_is_told(
     assert compiler_sign.text.startswith(expected)
 
 
-def test_the_compiler_of_this_machine_is_the_one_that_training_would_take(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reported_compiler_is_the_one_used_for_training(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "/bin/sh -x")
     assert [sign.text for sign in doctor._devices()][1].startswith("/bin/sh -x compiles")
     monkeypatch.setenv("CXX", "")

@@ -1,4 +1,4 @@
-"""The ledger says which nights are missing, whatever a scheduler has planned."""
+"""The ledger determines the missing nights, whatever a scheduler has planned."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 
 def night(day: int, hour: int = 3, minute: int = 15) -> datetime:
-    """An instant of June 2026 in New York, which is four hours behind UTC."""
+    """Instant of June 2026 in New York, four hours behind UTC."""
     return datetime(2026, 6, day, 4, tzinfo=UTC) + timedelta(hours=hour, minutes=minute)
 
 
@@ -43,35 +43,35 @@ def ran(ledger: Ledger, as_of: datetime, outcome: Outcome = "published", kind: K
     ledger.finish_run(name, outcome, 0)
 
 
-def test_before_the_first_night_only_the_last_one_is_due(ledger: Ledger) -> None:
+def test_before_the_first_run_only_the_last_night_is_due(ledger: Ledger) -> None:
     assert due_nights.missed_nights(spec(), ledger, NOW) == [night(20)]
 
 
-def test_a_night_that_was_published_is_not_due_again(ledger: Ledger) -> None:
+def test_published_night_is_not_due_again(ledger: Ledger) -> None:
     ran(ledger, night(20))
     assert due_nights.missed_nights(spec(), ledger, NOW) == []
 
 
-def test_after_an_outage_the_newest_comes_first_and_the_cap_holds(ledger: Ledger) -> None:
+def test_missed_nights_are_listed_newest_first_up_to_catch_up(ledger: Ledger) -> None:
     ran(ledger, night(10))
     assert due_nights.missed_nights(spec(), ledger, NOW) == [night(day) for day in range(20, 12, -1)]
     assert due_nights.missed_nights(spec(catch_up=2), ledger, NOW) == [night(20), night(19), night(18)]
     assert due_nights.missed_nights(spec(catch_up=0), ledger, NOW) == [night(20)]
 
 
-def test_a_shorter_outage_is_made_up_for_whole(ledger: Ledger) -> None:
+def test_shorter_outage_is_caught_up_completely(ledger: Ledger) -> None:
     ran(ledger, night(17))
     assert due_nights.missed_nights(spec(), ledger, NOW) == [night(20), night(19), night(18)]
 
 
-def test_a_night_started_late_or_by_hand_counts_and_one_of_the_day_before_does_not(ledger: Ledger) -> None:
+def test_late_or_manual_run_counts_but_not_one_of_the_day_before(ledger: Ledger) -> None:
     ran(ledger, night(19, 22))
     assert due_nights.missed_nights(spec(), ledger, NOW) == [night(20)]
     ran(ledger, night(20, 8, 59))
     assert due_nights.missed_nights(spec(), ledger, NOW) == []
 
 
-def test_a_run_as_of_a_day_to_come_is_not_the_night_of_any_before_it(ledger: Ledger) -> None:
+def test_run_as_of_a_future_day_does_not_count_for_earlier_nights(ledger: Ledger) -> None:
     ran(ledger, night(21))
     assert due_nights.missed_nights(spec(), ledger, NOW) == [night(20)]
     ran(ledger, night(20))
@@ -84,19 +84,19 @@ def test_a_night_without_forecasts_is_still_due(ledger: Ledger, outcome: Outcome
     assert due_nights.missed_nights(spec(), ledger, NOW) == [night(20)]
 
 
-def test_a_past_date_that_was_made_up_for_is_not_due_and_a_refresh_is_no_night(ledger: Ledger) -> None:
+def test_backfilled_night_is_not_due_and_a_refresh_does_not_count(ledger: Ledger) -> None:
     ran(ledger, night(18))
     ran(ledger, night(19), kind="backfill")
     ran(ledger, night(20, 8), kind="refresh")
     assert due_nights.missed_nights(spec(), ledger, NOW) == [night(20)]
 
 
-def test_a_schedule_of_some_weekdays_has_nights_on_those_alone(ledger: Ledger) -> None:
+def test_weekday_schedule_has_nights_only_on_its_weekdays(ledger: Ledger) -> None:
     ran(ledger, night(15))  # a Monday
     assert due_nights.missed_nights(spec(cron="15 3 * * 1,4"), ledger, NOW) == [night(18)]  # a Thursday
 
 
-def test_at_the_very_instant_of_the_schedule_the_night_is_due(ledger: Ledger) -> None:
+def test_night_is_due_exactly_at_its_scheduled_instant(ledger: Ledger) -> None:
     assert due_nights.missed_nights(spec(), ledger, night(20)) == [night(20)]
     assert due_nights.missed_nights(spec(), ledger, night(20) - timedelta(minutes=2)) == [night(19)]
 
@@ -114,9 +114,7 @@ def test_at_the_very_instant_of_the_schedule_the_night_is_due(ledger: Ledger) ->
         ("Europe/London", {"maintain": "0 1 * * 0"}, "schedule.maintain is '0 1 * * 0', and 01:00 does not exist on "),
     ],
 )
-def test_an_hour_at_which_the_clock_changes_is_refused_by_name(
-    timezone: str, schedule: dict[str, str], message: str
-) -> None:
+def test_rejects_schedules_at_hours_of_clock_changes(timezone: str, schedule: dict[str, str], message: str) -> None:
     with pytest.raises(SpecError, match=re.escape(message)) as refused:
         due_nights.refuse_changing_hour(spec(timezone, **schedule), "fleet.yaml")
     assert str(refused.value).startswith("fleet.yaml: ")
@@ -124,20 +122,21 @@ def test_an_hour_at_which_the_clock_changes_is_refused_by_name(
 
 
 @pytest.mark.parametrize("timezone", ["America/New_York", "Europe/Berlin", "Europe/London", "Asia/Tokyo", "UTC"])
-def test_a_quarter_past_three_is_an_hour_that_every_day_has_once(timezone: str) -> None:
+def test_quarter_past_three_is_accepted_in_all_zones(timezone: str) -> None:
     due_nights.refuse_changing_hour(spec(timezone, refresh="0 8 * * *"), "fleet.yaml")
 
 
-def test_the_following_night_is_told_in_local_time() -> None:
+def test_next_night_is_in_local_time() -> None:
     pipeline = spec()
     assert due_nights.next_night(pipeline.schedule.cron, pipeline.zone, NOW) == night(21)
 
 
-# The identity of a night, over edges of the clock and of the schedule.
+# Identity of a night across clock changes and edits of the schedule.
 
 
 def begun_at(ledger: Ledger, pipeline: Spec, instant: datetime) -> datetime:
-    """A night that begins at an instant by the schedule of then; returns its own instant."""
+    """Begin a run at an instant under the given schedule; return the scheduled instant of its
+    night."""
     scheduled = due_nights.night_of(pipeline, instant)
     name = f"{instant.isoformat()}"
     begin = {"run_id": name, "kind": "night", "as_of": instant, "night": scheduled, "now": instant}
@@ -150,7 +149,7 @@ def begun_at(ledger: Ledger, pipeline: Spec, instant: datetime) -> datetime:
 
 @pytest.mark.parametrize("offset", [timedelta(seconds=-0.5), timedelta(seconds=-30), timedelta(minutes=10)])
 @pytest.mark.parametrize("first", [datetime(2026, 3, 5, tzinfo=UTC), datetime(2026, 10, 29, tzinfo=UTC)])
-def test_a_night_that_begins_early_or_late_is_that_night_across_a_change_of_the_clock(
+def test_early_or_late_run_keeps_its_night_across_clock_changes(
     ledger: Ledger, first: datetime, offset: timedelta
 ) -> None:
     pipeline = spec()
@@ -166,7 +165,7 @@ def test_a_night_that_begins_early_or_late_is_that_night_across_a_change_of_the_
 
 
 @pytest.mark.parametrize("cron", ["30 4 * * *", "15 2 * * *", "30 23 * * *", "0 0 * * *"])
-def test_an_edited_schedule_leaves_the_nights_before_it_published_and_in_time(ledger: Ledger, cron: str) -> None:
+def test_edited_schedule_keeps_earlier_nights_published_and_on_time(ledger: Ledger, cron: str) -> None:
     for day in range(14, 21):
         begun_at(ledger, spec(), night(day) + timedelta(minutes=1))
     edited = spec(cron=cron)
@@ -176,7 +175,7 @@ def test_an_edited_schedule_leaves_the_nights_before_it_published_and_in_time(le
     assert due_nights.missed_nights(edited, ledger, tomorrow) == [tomorrow]
 
 
-def test_a_run_by_hand_hours_before_a_night_is_not_that_night_and_minutes_after_it_is(ledger: Ledger) -> None:
+def test_manual_run_counts_for_a_night_only_shortly_after_it(ledger: Ledger) -> None:
     begun_at(ledger, spec(), night(20, 1))
     assert due_nights.missed_nights(spec(), ledger, NOW) == [night(20)]
     begun_at(ledger, spec(), night(20, 3, 25))

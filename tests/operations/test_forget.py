@@ -1,4 +1,4 @@
-"""A person is forgotten: no file of the state has the name any more, and others keep theirs."""
+"""A person is forgotten: no state file contains the name, and other people keep theirs."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def hold_the_name(spec: Spec, until: datetime) -> None:
 
 
 def holders(folder: Path, name: str = NAME) -> set[str]:
-    """The files of the state that have the name, as text or as JSON writes it."""
+    """State files that contain the name, as text or in JSON."""
     words = (name.encode(), name.encode("ascii", "backslashreplace").replace(b"\\xeb", b"\\u00eb"))
     files = (path for path in folder.rglob("*") if path.is_file())
     return {path.name for path in files if any(word in path.read_bytes() for word in words)}
 
 
-def test_a_person_is_forgotten_everywhere_and_copies_are_named(call: Call, fleet: Fleet) -> None:
+def test_forget_removes_a_person_everywhere_and_names_remaining_copies(call: Call, fleet: Fleet) -> None:
     spec = fleet.spec
     hold_the_name(spec, datetime(2024, 6, 1, tzinfo=UTC))
     assert holders(spec.paths.folder) in ({"ledger.db"}, {"ledger.db", "ledger.db-wal"})
@@ -64,28 +64,28 @@ def test_a_person_is_forgotten_everywhere_and_copies_are_named(call: Call, fleet
         sentences = [entry.what for entry in access.entries(connection, spec.name)]
     assert sentences == ["forgot a person of A", f"moved [a person who is forgotten] of A, {NAME}son stays"]
     assert call("forget", fleet.file, NAME, "--depot", "A")[0] == 2
-    shift_edits.save(spec, "A", [ShiftEdit("Bo", THURSDAY, "")], by="vic")  # by which the week is planned without them
+    shift_edits.save(spec, "A", [ShiftEdit("Bo", THURSDAY, "")], by="vic")  # the week is replanned without them
     assert [who.name for who in current(spec).plans[0].positions][:2] == ["Bo", "full-time 1"]
 
 
-def test_no_file_of_the_state_has_the_name_any_more(call: Call, fleet: Fleet) -> None:
+def test_no_state_file_contains_the_forgotten_name(call: Call, fleet: Fleet) -> None:
     hold_the_name(fleet.spec, datetime(2024, 6, 1, tzinfo=UTC))
     publish_as_of(fleet.spec, AS_OF)
     for depot in "AB":
         assert call("forget", fleet.file, NAME, "--depot", depot)[0] == 0
     with Ledger.open(fleet.spec.ledger_url) as ledger, ledger.transaction() as connection:
         connection.exec_driver_sql("pragma secure_delete=on")
-        connection.exec_driver_sql("delete from audit")  # whose sentence names a namesake
+        connection.exec_driver_sql("delete from audit")  # its sentence contains a longer name
     assert holders(fleet.spec.paths.folder) == set()
 
 
-def test_the_people_table_brings_a_person_back(call: Call, fleet: Fleet) -> None:
+def test_people_table_reintroduces_a_forgotten_person(call: Call, fleet: Fleet) -> None:
     assert call("forget", fleet.file, NAME, "--depot", "A")[0] == 0
     publish_as_of(fleet.spec, AS_OF)
     assert current(fleet.spec).plans[0].positions[0].name == NAME
 
 
-def test_old_names_leave_answers_and_expired_links_too(fleet: Fleet) -> None:
+def test_retention_also_deletes_old_answers_and_expired_links(fleet: Fleet) -> None:
     hold_the_name(fleet.spec, datetime(2024, 6, 1, tzinfo=UTC))
     with Ledger.open(fleet.spec.ledger_url) as ledger, ledger.transaction() as connection:
         for before, days, links in ((date(2024, 4, 11), 1, 1), (date(2024, 4, 12), 0, 1), (date(2024, 6, 2), 0, 0)):

@@ -1,4 +1,4 @@
-"""A night tells a URL that it began and how it ended, and never fails or waits long because of it."""
+"""A nightly run notifies a URL of its start and end, and never fails or waits long because of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.flows.tiny import pipeline
 
 
 class Listener(ThreadingHTTPServer):
-    """What Healthchecks.io would have heard: paths and bodies."""
+    """Records paths and bodies, as Healthchecks.io would receive them."""
 
     def __init__(self, refusals: int = 0) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -63,7 +63,7 @@ def declared(folder: Path, url: str) -> tuple[Path, Spec]:
     return file, load(file)
 
 
-def test_a_night_tells_that_it_began_and_that_its_forecasts_are_out(tmp_path: Path, listener: Listener) -> None:
+def test_run_signals_its_start_and_its_publication(tmp_path: Path, listener: Listener) -> None:
     file, _ = declared(tmp_path, listener.url)
     night = Night.begin(str(file))
 
@@ -77,7 +77,7 @@ def test_a_night_tells_that_it_began_and_that_its_forecasts_are_out(tmp_path: Pa
     ]
 
 
-def test_a_night_without_forecasts_tells_why(tmp_path: Path, listener: Listener) -> None:
+def test_failed_run_signals_the_reason(tmp_path: Path, listener: Listener) -> None:
     file, _ = declared(tmp_path, listener.url)
 
     def line() -> None:
@@ -90,13 +90,13 @@ def test_a_night_without_forecasts_tells_why(tmp_path: Path, listener: Listener)
     assert body.endswith(": no_data. no depot has a reading")
 
 
-def test_only_nights_tell(tmp_path: Path, listener: Listener) -> None:
+def test_only_nightly_runs_send_heartbeats(tmp_path: Path, listener: Listener) -> None:
     file, _ = declared(tmp_path, listener.url)
     Night.begin(str(file), kind="refresh").run(lambda: None)
     assert listener.pings == []
 
 
-def test_a_refusal_is_tried_again(tmp_path: Path, listener: Listener) -> None:
+def test_failed_heartbeat_is_retried(tmp_path: Path, listener: Listener) -> None:
     _, spec = declared(tmp_path, listener.url)
     listener.refusals = 2
     assert heartbeat.send(spec, "success", "out") is None
@@ -106,7 +106,7 @@ def test_a_refusal_is_tried_again(tmp_path: Path, listener: Listener) -> None:
     assert fault == "the heartbeat (success) was not taken: HTTP Error 503: Service Unavailable"
 
 
-def test_a_silent_server_costs_a_night_seconds_and_nothing_else(
+def test_silent_server_only_delays_a_run_by_seconds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(heartbeat, "SILENCE", 0.3)
@@ -124,7 +124,7 @@ def test_a_silent_server_costs_a_night_seconds_and_nothing_else(
     assert "the heartbeat (success) was not taken: timed out" in capfd.readouterr().err
 
 
-def test_suffixes_stand_before_the_query() -> None:
+def test_suffix_precedes_the_query() -> None:
     assert heartbeat.address("https://hc/key/slug?create=1", "fail") == "https://hc/key/slug/fail?create=1"
     assert heartbeat.address("https://hc/key/", "start") == "https://hc/key/start"
     assert heartbeat.address("https://hc/key", "success") == "https://hc/key"
@@ -133,12 +133,12 @@ def test_suffixes_stand_before_the_query() -> None:
 @pytest.mark.parametrize(
     "url", ["hc-ping.com/key", "file:///etc/passwd", "https://", "https://hc/a b", "https://hc/#x"]
 )
-def test_what_is_no_url_is_refused(tmp_path: Path, url: str) -> None:
+def test_rejects_invalid_urls(tmp_path: Path, url: str) -> None:
     with pytest.raises(SpecError, match=r"heartbeat.*wanted a URL as in https://hc-ping.com/your-uuid"):
         declared(tmp_path, url)
 
 
-def test_systemd_tells_that_what_keeps_the_pipeline_up_has_failed(
+def test_systemd_signals_the_failure_of_up(
     tmp_path: Path, listener: Listener, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file, _ = declared(tmp_path, listener.url)

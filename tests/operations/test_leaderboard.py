@@ -1,4 +1,4 @@
-"""The leaderboard on a small feed, with rosters as the command prints them, and what it trains for that."""
+"""The leaderboard on a small feed: its table of rosters, and the training that it needs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def pipeline(folder: Path, more: str) -> Path:
     return folder / "pipeline.yaml"
 
 
-def test_the_command_tells_what_rosters_would_have_cost(tmp_path: Path) -> None:
+def test_backtest_command_prints_roster_costs(tmp_path: Path) -> None:
     file = pipeline(tmp_path, COSTS)
     ingest(load(file), now=TONIGHT)
     arguments = ["backtest", str(file), "--as-of", "2024-03-11T06:00:00+00:00", "--staffing", "--days", "14"]
@@ -73,13 +73,13 @@ def test_the_command_tells_what_rosters_would_have_cost(tmp_path: Path) -> None:
     assert {bill["roster"]: bill["cost"] for bill in report["bills"]}["perfect foresight"] == 0
 
 
-def test_rosters_without_declared_costs_are_refused_before_anything_is_trained(tmp_path: Path) -> None:
+def test_rejects_staffing_without_costs_before_training(tmp_path: Path) -> None:
     file = pipeline(tmp_path, "")
     with pytest.raises(SpecError, match="backtest --staffing: found no section staffing in the pipeline file"):
         CliRunner().invoke(app.app, ["backtest", str(file), "--staffing"], catch_exceptions=False)
 
 
-def test_a_leaderboard_retrains_as_declared_on_this_machine_and_leaves_the_nights_own_training_alone(
+def test_leaderboard_retrains_locally_without_touching_the_nightly_checkpoints(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = pipeline(tmp_path, "")
@@ -109,7 +109,7 @@ def test_a_leaderboard_retrains_as_declared_on_this_machine_and_leaves_the_night
     assert sorted(path.name for path in night.parent.iterdir()) == [night.name]
 
 
-def test_what_the_night_has_trained_is_not_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leaderboard_reuses_the_nightly_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = pipeline(tmp_path, "")
     spec = load(file)
     ingest(spec, now=TONIGHT)
@@ -117,7 +117,7 @@ def test_what_the_night_has_trained_is_not_trained_again(tmp_path: Path, monkeyp
     panel = panels.build(knowledge, spec)
     panel_at, before = Past(knowledge, panel, spec), date(2024, 3, 2)
 
-    def here(*_: object) -> bytes:  # instead of in a process of its own, which would compile for half a minute
+    def here(*_: object) -> bytes:  # in this process, since compiling in a child takes half a minute
         return serialization.to_bytes(fit_candidate.train_uncalibrated(panel_at(before), spec))
 
     monkeypatch.setattr(train_process, "_run_child", here)

@@ -39,7 +39,7 @@ def runs(spec: Spec) -> None:
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_a_run_on_an_archive_is_refused_with_what_to_type(tmp_path: Path, kind: str) -> None:
+def test_rejects_a_run_on_an_archive_with_the_command_to_type(tmp_path: Path, kind: str) -> None:
     spec = spec_of(tmp_path, kind=kind)
     assert sentence(spec) == (
         "a pipeline.yaml: the newest reading is of 2024-05-30, 909 days ago, and every day that could be forecast is "
@@ -50,17 +50,17 @@ def test_a_run_on_an_archive_is_refused_with_what_to_type(tmp_path: Path, kind: 
 
 
 @pytest.mark.parametrize("demand", [", recorded: next_day", ", columns: {recorded_at: date}"])
-def test_a_declared_archive_needs_nothing_but_the_day(tmp_path: Path, demand: str) -> None:
+def test_declared_archive_only_needs_the_as_of_option(tmp_path: Path, demand: str) -> None:
     message = sentence(spec_of(tmp_path, demand=demand), "predict-only")
     assert "For an archive, type: forecaster predict-only 'a pipeline.yaml' --as-of 2024-05-31" in message
 
 
 @pytest.mark.parametrize("silent", [1, 14, 60])
-def test_a_late_feed_runs(tmp_path: Path, silent: int) -> None:
+def test_late_feed_is_accepted(tmp_path: Path, silent: int) -> None:
     runs(spec_of(tmp_path, NOW.date() - timedelta(days=silent)))
 
 
-def test_days_ahead_without_a_count_and_days_to_come_make_no_archive_newer(tmp_path: Path) -> None:
+def test_future_days_and_days_without_counts_do_not_make_an_archive_newer(tmp_path: Path) -> None:
     assert "is of 2024-05-30" in sentence(spec_of(tmp_path, more=("A,2026-11-20,", "A,2027-05-01,5", "A,9999-12-31,5")))
 
 
@@ -68,14 +68,14 @@ def test_one_newer_count_is_enough(tmp_path: Path) -> None:
     runs(spec_of(tmp_path, more=("B,2026-11-20,5",)))
 
 
-def test_nothing_is_said_where_most_days_cannot_be_read_or_no_source_is_there(tmp_path: Path) -> None:
+def test_unreadable_days_or_a_missing_source_are_left_to_the_run(tmp_path: Path) -> None:
     runs(spec_of(tmp_path, more=tuple(f"A,{day}.11.2026,5" for day in range(1, 25))))
     spec = spec_of(tmp_path)
     (tmp_path / "demand.csv").unlink()
     runs(spec)
 
 
-def test_nothing_is_said_of_a_source_that_takes_longer_to_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_source_is_left_to_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(long_past, "MOST_SECONDS", -1.0)
     runs(spec_of(tmp_path))
 
@@ -87,13 +87,13 @@ def note_night(spec: Spec, as_of: datetime, begun: datetime) -> None:
         ledger.finish_run("a run", "degraded", 3, None)
 
 
-def test_a_pipeline_that_has_published_in_its_time_goes_on_with_what_it_has(tmp_path: Path) -> None:
+def test_pipeline_that_published_on_time_is_not_an_archive(tmp_path: Path) -> None:
     spec = spec_of(tmp_path)
     note_night(spec, NOW - timedelta(days=90), NOW - timedelta(days=90))
     runs(spec)
 
 
-def test_of_a_wide_table_the_days_are_known_too(tmp_path: Path) -> None:
+def test_days_of_a_wide_table_are_recognized(tmp_path: Path) -> None:
     spec = spec_of(tmp_path)
     (tmp_path / "demand.csv").write_text("date,A,B\n2024-05-29,5,6\n2024-05-30,,7\n2024-05-31,,\n", "utf-8")
     text = (tmp_path / "a pipeline.yaml").read_text("utf-8").replace("demand.csv}", "demand.csv, wide: depots}")
@@ -101,18 +101,18 @@ def test_of_a_wide_table_the_days_are_known_too(tmp_path: Path) -> None:
     assert "is of 2024-05-30" in sentence(load(spec.folder / "a pipeline.yaml"))
 
 
-def test_a_night_as_of_a_day_long_past_leaves_it_an_archive(tmp_path: Path) -> None:
+def test_run_as_of_a_past_day_keeps_it_an_archive(tmp_path: Path) -> None:
     spec = spec_of(tmp_path)
     note_night(spec, datetime(2024, 5, 31, 1, 15, tzinfo=UTC), NOW - timedelta(days=1))
     assert "--as-of 2024-05-31" in sentence(spec)
 
 
-def test_a_lake_with_newer_readings_than_the_source_is_no_archive(tmp_path: Path) -> None:
+def test_newer_readings_in_the_lake_rule_out_an_archive(tmp_path: Path) -> None:
     ingest(spec_of(tmp_path, NOW.date() - timedelta(days=3)), now=NOW)
     runs(spec_of(tmp_path))
 
 
-def test_readings_that_count_from_their_arrival_want_another_lake(tmp_path: Path) -> None:
+def test_readings_known_from_arrival_require_another_lake(tmp_path: Path) -> None:
     spec = spec_of(tmp_path)
     ingest(spec, now=NOW)
     assert f"next_day and another `lake` than {spec.lake_url}" in sentence(spec)

@@ -1,4 +1,5 @@
-"""A plan says what differs from the last published night, and what is applied is what was planned."""
+"""A plan shows the differences from the last published night, and only a planned file can be
+applied."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ def publish(file: Path) -> None:
     predict(spec, as_of=NIGHT, bundle=None, run_id=None, note=None)
 
 
-def test_before_the_first_night_everything_is_new_and_nothing_is_made(tmp_path: Path) -> None:
+def test_plan_before_the_first_run_lists_everything_as_new_and_changes_nothing(tmp_path: Path) -> None:
     file = pipeline(tmp_path)
     lines = plan_lines(file)
     assert "last published night: none, so everything is new" in lines
@@ -44,7 +45,7 @@ def test_before_the_first_night_everything_is_new_and_nothing_is_made(tmp_path: 
     assert not (load(file).paths.lake).exists()
 
 
-def test_what_has_changed_since_the_last_night_is_told_key_by_key(tmp_path: Path) -> None:
+def test_changes_since_the_last_run_are_listed_by_key(tmp_path: Path) -> None:
     file = pipeline(tmp_path)
     publish(file)
     assert "pipeline file: unchanged" in plan_lines(file)
@@ -65,8 +66,9 @@ def test_what_has_changed_since_the_last_night_is_told_key_by_key(tmp_path: Path
     assert any(line.startswith("expected duration: ") for line in lines)
 
 
-def test_a_training_is_remembered_though_a_day_that_it_knew_was_restated_since(tmp_path: Path) -> None:
-    """What the training was given is the panel as it was at its cutoff, not tonight's cut off there."""
+def test_training_is_reused_even_if_one_of_its_days_was_corrected(tmp_path: Path) -> None:
+    """The input of the training is the panel as known at its cutoff, not the current panel
+    truncated there."""
     file = pipeline(tmp_path)
     spec = load(file)
     ingest(spec, now=NIGHT)
@@ -79,20 +81,20 @@ def test_a_training_is_remembered_though_a_day_that_it_knew_was_restated_since(t
     panel = panels.build(knowledge, spec)
     panel_at = Past(knowledge, panel, spec)
     training_panel = panel_at(fit_candidate.first_cutoff(panel, spec))
-    assert not np.array_equal(training_panel.demand, panel.at(training_panel.cutoff).demand)  # the restated day
+    assert not np.array_equal(training_panel.demand, panel.at(training_panel.cutoff).demand)  # the corrected day
     cached = train.cached_model_path(panel_to_bytes(training_panel), spec)
     cached.parent.mkdir(parents=True)
     cached.touch()
     assert "training: remembered from an earlier run" in plan_lines(file)
 
 
-def test_a_source_that_cannot_be_read_is_a_line_of_the_plan(tmp_path: Path) -> None:
+def test_unreadable_source_is_a_line_of_the_plan(tmp_path: Path) -> None:
     file = pipeline(tmp_path)
     (tmp_path / "demand.csv").unlink()
     assert any(line.startswith("sources: ") and "demand.csv" in line for line in plan_lines(file))
 
 
-def test_a_night_that_can_forecast_nothing_is_not_planned_as_one(tmp_path: Path) -> None:
+def test_plan_states_that_nothing_can_be_forecast(tmp_path: Path) -> None:
     file = pipeline(tmp_path, days=0)
     nothing = "nothing can be forecast tonight: no row was accepted"
     assert [line for line in plan_lines(file) if "tonight" in line] == [nothing]
@@ -101,7 +103,7 @@ def test_a_night_that_can_forecast_nothing_is_not_planned_as_one(tmp_path: Path)
     assert [line for line in plan_lines(file) if "tonight" in line] == [nothing]
 
 
-def test_a_ledger_that_cannot_be_read_is_none_before_the_first_night(tmp_path: Path) -> None:
+def test_damaged_ledger_is_an_error_and_not_a_first_night(tmp_path: Path) -> None:
     file = pipeline(tmp_path)
     publish(file)
     load(file).paths.ledger.write_text("garbage", "utf-8")
@@ -110,7 +112,7 @@ def test_a_ledger_that_cannot_be_read_is_none_before_the_first_night(tmp_path: P
     assert not load(file).paths.plan.exists()
 
 
-def test_a_damaged_lake_is_named_where_it_lies(tmp_path: Path) -> None:
+def test_damaged_lake_is_reported_with_its_location(tmp_path: Path) -> None:
     file = pipeline(tmp_path)
     publish(file)
     spec = load(file)
@@ -121,7 +123,7 @@ def test_a_damaged_lake_is_named_where_it_lies(tmp_path: Path) -> None:
     assert not spec.paths.plan.exists()
 
 
-def test_a_plan_that_cannot_be_saved_is_an_error(tmp_path: Path) -> None:
+def test_unwritable_plan_is_an_error(tmp_path: Path) -> None:
     file = pipeline(tmp_path)
     load(file).paths.plan.mkdir(parents=True)
     with pytest.raises(ForecasterError, match=r"plan\.json cannot be written: Is a directory; wanted a state folder"):

@@ -1,4 +1,4 @@
-"""A server that is none, or another version, is named before anything is asked of it."""
+"""A server that is not Prefect, or has another version, is reported before any other request."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from forecaster.operations import doctor, prefect_api
 from tests.flows.test_prefect_trouble import proxied
 
 
-def test_an_address_that_is_no_url_is_named() -> None:
+def test_reports_an_invalid_url() -> None:
     with pytest.raises(ForecasterError, match="nothing that speaks HTTP answers at localhost:4200/api/health"):
         prefect_api.probe("localhost:4200/api")
 
 
-def test_another_version_is_named_beside_this_clients() -> None:
+def test_reports_a_different_server_version() -> None:
     with proxied("2.10.0") as proxy, pytest.raises(ForecasterError, match=r"is Prefect 2\.10\.0, this client 3\."):
         prefect_api.probe(proxy.url)
     with proxied("3.1.4") as proxy:
         assert prefect_api.probe(proxy.url) == f"the server is Prefect 3.1.4, this client {version('prefect')}"
 
 
-def test_a_login_page_is_no_api() -> None:
+def test_rejects_a_login_page() -> None:
     with proxied("login") as proxy, pytest.raises(ForecasterError, match="is no Prefect API: it answers '<!doctype"):
         prefect_api.probe(proxy.url)
 
 
-def test_a_server_that_answers_with_an_error_is_named() -> None:
+def test_reports_a_server_that_answers_with_an_error() -> None:
     with proxied("broken") as proxy, pytest.raises(ForecasterError, match="answers its health check with 500"):
         prefect_api.probe(proxy.url)
 

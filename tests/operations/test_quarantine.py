@@ -26,7 +26,7 @@ def usual(day: int) -> int:
 
 
 def feed(folder: Path, *wrong: str, last: str = "1540", days: int = DAYS) -> None:
-    """Six weeks of one depot, whose last count is far above the others, and rows that are wrong."""
+    """Write six weeks of one depot, whose last count is far above the others, and the rows `wrong`."""
     rows = [f"A,{FIRST + timedelta(day)},{usual(day)}" for day in range(days)]
     rows[DAYS - 1] = f"A,{LAST},{last}"
     (folder / "demand.csv").write_text("\n".join(["depot_id,date,demand", *rows, *wrong]) + "\n", "utf-8")
@@ -54,7 +54,7 @@ def numbers(result: IngestResult) -> tuple[int, int, int, int]:
     return result.read, result.accepted, result.unchanged, result.quarantined
 
 
-def test_a_spike_is_released_that_its_source_wrote_in_its_own_way(tmp_path: Path) -> None:
+def test_spike_in_a_custom_number_format_can_be_released(tmp_path: Path) -> None:
     source = "{kind: csv, path: demand.csv, delimiter: ;, thousands: ., decimal: ',', date_format: '%d.%m.%Y'}"
     (tmp_path / "pipeline.yaml").write_text(f"name: t\ndemand: {{source: {source}}}\n", "utf-8")
     spec = load(tmp_path / "pipeline.yaml")
@@ -67,7 +67,7 @@ def test_a_spike_is_released_that_its_source_wrote_in_its_own_way(tmp_path: Path
     assert numbers(ingest(spec, now=NOW + DAY)) == (42, 0, 42, 0)
 
 
-def test_a_spike_waits_whole_with_its_rule_its_message_and_its_batch(spec: Spec, tmp_path: Path) -> None:
+def test_spike_is_quarantined_with_content_rule_message_and_batch(spec: Spec, tmp_path: Path) -> None:
     feed(tmp_path)
     result = ingest(spec, now=NOW)
     assert numbers(result) == (42, 41, 0, 1)
@@ -85,9 +85,7 @@ def test_a_spike_waits_whole_with_its_rule_its_message_and_its_batch(spec: Spec,
     assert len(quarantined_rows(spec)) == 1
 
 
-def test_a_released_row_is_known_from_its_release_on_and_the_next_night_changes_nothing(
-    spec: Spec, tmp_path: Path
-) -> None:
+def test_released_row_is_known_from_its_release_on_and_stays(spec: Spec, tmp_path: Path) -> None:
     feed(tmp_path)
     ingest(spec, now=NOW)
     row = only(quarantined_rows(spec))
@@ -105,7 +103,7 @@ def test_a_released_row_is_known_from_its_release_on_and_the_next_night_changes_
         release(spec, RowSelection((row.id,)), now=NOW + DAY, **WHO)
 
 
-def test_a_released_row_of_a_source_that_tells_its_own_instants_is_not_known_before(tmp_path: Path) -> None:
+def test_released_row_with_a_source_instant_is_not_known_before_its_release(tmp_path: Path) -> None:
     text = "name: t\ndemand: {source: {kind: csv, path: demand.csv}, columns: {recorded_at: at}}\n"
     (tmp_path / "pipeline.yaml").write_text(text, "utf-8")
     spec = load(tmp_path / "pipeline.yaml")
@@ -119,7 +117,7 @@ def test_a_released_row_of_a_source_that_tells_its_own_instants_is_not_known_bef
     assert count(spec, NOW + DAY) == 1540
 
 
-def test_a_release_that_was_killed_before_its_decision_is_done_by_the_next_one(spec: Spec, tmp_path: Path) -> None:
+def test_killed_release_is_completed_by_the_next_one(spec: Spec, tmp_path: Path) -> None:
     feed(tmp_path)
     ingest(spec, now=NOW)
     release(spec, RowSelection(rule="spike"), now=NOW + DAY, **WHO)
@@ -133,7 +131,7 @@ def test_a_release_that_was_killed_before_its_decision_is_done_by_the_next_one(s
     assert len(versions(spec, "A", LAST).versions) == 1
 
 
-def test_a_row_that_cannot_be_read_is_not_released_and_then_none_is(spec: Spec, tmp_path: Path) -> None:
+def test_unreadable_row_prevents_the_whole_release(spec: Spec, tmp_path: Path) -> None:
     feed(tmp_path, "A,2024-01-50,7", "B,2024-01-05,many")
     ingest(spec, now=NOW)
     assert [row.rule for row in quarantined_rows(spec)] == ["spike", "date_form", "count_form"]
@@ -146,7 +144,7 @@ def test_a_row_that_cannot_be_read_is_not_released_and_then_none_is(spec: Spec, 
     assert Lake(spec.lake_url).versions() == before
 
 
-def test_a_discarded_row_is_kept_and_never_told_of_again(spec: Spec, tmp_path: Path) -> None:
+def test_discarded_row_is_kept_and_never_reported_again(spec: Spec, tmp_path: Path) -> None:
     feed(tmp_path)
     ingest(spec, now=NOW)
     discard(spec, RowSelection(depot_id="A"), now=NOW + DAY, by="ada", reason="typing error")
@@ -166,7 +164,7 @@ def test_a_row_is_settled_when_its_source_corrects_the_day(spec: Spec, tmp_path:
     assert only(quarantined_rows(spec, states=EVERYTHING)).state == "settled"
 
 
-def test_a_row_too_large_is_let_in_by_its_release_night_after_night(tmp_path: Path) -> None:
+def test_released_oversized_count_stays_accepted_in_later_runs(tmp_path: Path) -> None:
     text = (
         "name: t\ndemand: {source: {kind: csv, path: demand.csv}, rules: {max_demand: 200, severity: {spike: warn}}}\n"
     )
@@ -179,7 +177,7 @@ def test_a_row_too_large_is_let_in_by_its_release_night_after_night(tmp_path: Pa
     assert count(spec, NOW + DAY) == 1540
 
 
-def test_a_released_superseded_row_stays_though_its_source_still_says_otherwise(spec: Spec, tmp_path: Path) -> None:
+def test_released_superseded_row_persists_against_its_source(spec: Spec, tmp_path: Path) -> None:
     feed(tmp_path, f"A,{LAST},154", last="150")
     assert numbers(ingest(spec, now=NOW)) == (43, 42, 0, 1)
     assert count(spec, NOW) == 154
@@ -187,17 +185,17 @@ def test_a_released_superseded_row_stays_though_its_source_still_says_otherwise(
     for night in (2, 3):
         assert numbers(ingest(spec, now=NOW + night * DAY)) == (43, 0, 42, 1)
         assert count(spec, NOW + night * DAY) == 150
-    feed(tmp_path, last="154")  # the row released is gone; what the other says was known when it was released
+    feed(tmp_path, last="154")  # the released row is gone; the other row's value was known when it was released
     assert numbers(ingest(spec, now=NOW + 4 * DAY)) == (42, 0, 42, 0)
     assert count(spec, NOW + 4 * DAY) == 150
-    feed(tmp_path, last="160")  # that is news
+    feed(tmp_path, last="160")  # a new value
     assert numbers(ingest(spec, now=NOW + 5 * DAY)) == (42, 1, 41, 0)
-    feed(tmp_path, last="154")  # and so is this now
+    feed(tmp_path, last="154")  # new again, after the correction
     assert numbers(ingest(spec, now=NOW + 6 * DAY)) == (42, 1, 41, 0)
     assert count(spec, NOW + 6 * DAY) == 154
 
 
-def test_a_correction_after_a_released_spike_counts_though_it_was_said_before(spec: Spec, tmp_path: Path) -> None:
+def test_correction_after_a_released_spike_counts_even_if_repeated(spec: Spec, tmp_path: Path) -> None:
     feed(tmp_path, last="150")
     ingest(spec, now=NOW)
     feed(tmp_path, last="1540")
@@ -210,7 +208,7 @@ def test_a_correction_after_a_released_spike_counts_though_it_was_said_before(sp
 
 
 @pytest.mark.parametrize("instant", [False, True])
-def test_a_repeat_that_breaks_a_later_rule_leaves_the_good_reading(tmp_path: Path, instant: bool) -> None:
+def test_repeat_that_breaks_a_later_rule_keeps_the_valid_reading(tmp_path: Path, instant: bool) -> None:
     columns = ", columns: {recorded_at: at}" if instant else ""
     text = f"name: t\ndemand: {{source: {{kind: csv, path: demand.csv}}{columns}}}\ncalendar: {{holidays: false}}\n"
     (tmp_path / "pipeline.yaml").write_text(text, "utf-8")
@@ -223,7 +221,7 @@ def test_a_repeat_that_breaks_a_later_rule_leaves_the_good_reading(tmp_path: Pat
     header = "depot_id,date,demand" + (",at" if instant else "")
     (tmp_path / "demand.csv").write_text("\n".join([header, *rows]) + "\n", "utf-8")
     assert numbers(ingest(spec, now=NOW)) == (45, 42, 0, 3)
-    assert count(spec, NOW) == 154  # the last row that no rule objects to
+    assert count(spec, NOW) == 154  # the last row that breaks no rule
     assert sorted((row.rule, row.row) for row in quarantined_rows(spec)) == [
         ("spike", 45),
         ("spike", 46),
@@ -237,7 +235,7 @@ def test_a_repeat_that_breaks_a_later_rule_leaves_the_good_reading(tmp_path: Pat
     assert count(spec, NOW + DAY) == 1541
 
 
-def test_a_value_changed_in_place_and_refused_is_one_row_night_after_night_and_stays_released(tmp_path: Path) -> None:
+def test_rejected_in_place_change_is_one_row_across_runs_and_stays_released(tmp_path: Path) -> None:
     text = "name: t\ndemand: {source: {kind: csv, path: demand.csv}, columns: {recorded_at: at}}\n"
     (tmp_path / "pipeline.yaml").write_text(text + "calendar: {holidays: false}\n", "utf-8")
     spec = load(tmp_path / "pipeline.yaml")
@@ -249,7 +247,7 @@ def test_a_value_changed_in_place_and_refused_is_one_row_night_after_night_and_s
 
     feed_with(150)
     assert numbers(ingest(spec, now=NOW)) == (DAYS, DAYS, 0, 0)
-    feed_with(1540)  # of the same instant
+    feed_with(1540)  # at the same instant
     for night in (1, 2, 3):
         assert numbers(ingest(spec, now=NOW + night * DAY)) == (DAYS, 0, DAYS - 1, 1)
     row = only(quarantined_rows(spec))
@@ -260,14 +258,14 @@ def test_a_value_changed_in_place_and_refused_is_one_row_night_after_night_and_s
         assert count(spec, NOW + night * DAY) == 1540
 
 
-def test_where_nothing_was_refused_nothing_waits_and_the_history_of_a_day_is_told(spec: Spec, tmp_path: Path) -> None:
+def test_empty_quarantine_lists_nothing_and_history_still_works(spec: Spec, tmp_path: Path) -> None:
     feed(tmp_path, last="150")
     assert numbers(ingest(spec, now=NOW)) == (DAYS, DAYS, 0, 0)
     assert quarantined_rows(spec) == quarantined_rows(spec, RowSelection(depot_id="A"), states=EVERYTHING) == []
     assert [version.demand for version in versions(spec, "A", LAST).versions] == [150]
 
 
-def test_rows_alike_are_each_kept_and_an_id_says_what_it_names(spec: Spec, tmp_path: Path) -> None:
+def test_identical_rows_have_separate_ids_and_ambiguous_ids_are_rejected(spec: Spec, tmp_path: Path) -> None:
     feed(tmp_path, *["B,2024-01-05,many"] * 3)
     result = ingest(spec, now=NOW)
     assert (result.quarantined, len(quarantined_rows(spec))) == (4, 4)
@@ -283,7 +281,7 @@ def test_rows_alike_are_each_kept_and_an_id_says_what_it_names(spec: Spec, tmp_p
         discard(spec, RowSelection(rule="spikes"), now=NOW, **WHO)
 
 
-def test_the_history_of_a_day_shows_every_version_and_what_was_refused(spec: Spec, tmp_path: Path) -> None:
+def test_history_of_a_day_shows_all_versions_and_rejected_rows(spec: Spec, tmp_path: Path) -> None:
     feed(tmp_path, last="150")
     ingest(spec, now=NOW)
     feed(tmp_path, last="1540")
@@ -303,7 +301,7 @@ def test_the_history_of_a_day_shows_every_version_and_what_was_refused(spec: Spe
         versions(spec, "B", LAST)
 
 
-def test_rows_of_a_batch_that_was_stopped_are_found_by_the_rule_that_stopped_it(spec: Spec, tmp_path: Path) -> None:
+def test_rows_of_a_stopped_batch_are_found_by_its_rule(spec: Spec, tmp_path: Path) -> None:
     feed(tmp_path, last="150")
     ingest(spec, now=NOW)
     rows = [f"{depot},{FIRST + timedelta(day)},{usual(day)}" for depot in "KL" for day in range(DAYS)]
@@ -316,7 +314,7 @@ def test_rows_of_a_batch_that_was_stopped_are_found_by_the_rule_that_stopped_it(
     assert quarantined_rows(spec) == []
 
 
-def test_an_order_that_was_refused_by_itself_is_released_as_one_or_not_at_all(tmp_path: Path) -> None:
+def test_single_rejected_order_is_released_as_one_order(tmp_path: Path) -> None:
     (tmp_path / "pipeline.yaml").write_text(
         "name: t\ndemand: {source: {kind: csv, path: demand.csv}, aggregate: count}\n"
         "depots: {source: {kind: csv, path: depots.csv}}\ncalendar: {holidays: false}\n",

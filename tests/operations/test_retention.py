@@ -1,4 +1,4 @@
-"""What was kept long enough goes; what is in use, or another's, stays."""
+"""Items past their retention are removed; items in use, or of another pipeline, stay."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def run(ledger: Ledger, name: str, days_ago: int) -> None:
     ledger.finish_run(name, "published", 0, at=at)
 
 
-def test_only_what_is_old_and_not_in_use_is_removed(spec: Spec) -> None:
+def test_only_old_unused_items_are_removed(spec: Spec) -> None:
     with Ledger.open(spec.ledger_url) as ledger:
         for name, days_ago in (("ancient", 500), ("promoting", 500), ("last-year", 300), ("now", 0)):
             run(ledger, name, days_ago)
@@ -73,7 +73,7 @@ def test_only_what_is_old_and_not_in_use_is_removed(spec: Spec) -> None:
         assert {run_row.run_id for run_row in ledger.runs()} == {"promoting", "last-year", "now"}
 
 
-def test_the_lakes_small_files_are_put_together_and_its_rows_stay(spec: Spec) -> None:
+def test_small_lake_files_are_compacted_without_losing_rows(spec: Spec) -> None:
     lake = Lake(spec.lake_url)
     for number in range(5):
         row = {"alias": f"a{number}", "depot_id": "D1", "retracted": False, "recorded_at": NOW}
@@ -84,7 +84,7 @@ def test_the_lakes_small_files_are_put_together_and_its_rows_stay(spec: Spec) ->
     assert counts.sentence().endswith("the lake has 1 file, had 5")
 
 
-def test_what_a_killed_run_left_half_written_is_swept_at_once(spec: Spec) -> None:
+def test_half_written_files_of_a_killed_run_are_swept_at_once(spec: Spec) -> None:
     half = [
         write_aged(spec.paths.bundles / ".bundle-half" / "model.onnx", 0),
         write_aged(spec.paths.saved_inputs / ".desk-half", 0),

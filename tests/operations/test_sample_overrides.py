@@ -1,4 +1,4 @@
-"""Planners' numbers of the sample: on every other morning, always the same, and said to be made up."""
+"""Planners' numbers of the sample: every other morning, deterministic, and labeled as made up."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def fleet(tmp_path: Path) -> Fleet:
     return built
 
 
-def test_a_number_stands_for_the_day_after_tomorrow_and_says_that_it_is_made_up(fleet: Fleet) -> None:
+def test_sample_override_is_for_the_day_after_tomorrow_and_labeled(fleet: Fleet) -> None:
     with Ledger.open(fleet.spec.ledger_url) as ledger:
         published = ledger.current("small")
         assert published is not None
@@ -55,6 +55,6 @@ def test_a_number_stands_for_the_day_after_tomorrow_and_says_that_it_is_made_up(
     assert (first.depot_id, first.target_date) in shown
 
 
-def test_only_the_sample_is_one(fleet: Fleet) -> None:
+def test_only_the_sample_pipeline_counts_as_sample(fleet: Fleet) -> None:
     assert not sample_overrides.is_sample(fleet.spec)
     assert sample_overrides.is_sample(load(Path(__file__).parents[2] / "data" / "harbor_fleet" / "pipeline.yaml"))

@@ -1,4 +1,5 @@
-"""A published week and each change of it are posted once, signed, to a real server on this machine."""
+"""A published week and each of its changes are posted once, signed, to a real server on this
+machine."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ EVENT = {"before", "by", "crews", "depot_id", "target_date", "at", "premium", "s
 
 
 class Hook(ThreadingHTTPServer):
-    """A receiver that keeps what it took, and answers the next posts with the statuses `answers`."""
+    """A receiver that records posts, and answers the next ones with the statuses in `answers`."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -54,7 +55,7 @@ class Hook(ThreadingHTTPServer):
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """What was posted, with verified signatures."""
+        """Posted events, with verified signatures."""
         return [_verified(headers, body) for headers, body in self.posts]
 
 
@@ -65,7 +66,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.posts.append(({name.lower(): value for name, value in self.headers.items()}, body))
         status = self.server.answers.pop(0) if self.server.answers else 204
-        if status == 0:  # takes it, and its answer is lost
+        if status == 0:  # received, but the answer is lost
             self.close_connection = True
             return
         self.send_response(status)
@@ -79,7 +80,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _verified(headers: dict[str, str], body: bytes) -> dict[str, Any]:
-    """The event, where the signature is as https://www.standardwebhooks.com says."""
+    """Return the event after verifying its signature per https://www.standardwebhooks.com."""
     key = base64.b64decode(SECRET.removeprefix("whsec_"))
     signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
     expected = "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
@@ -113,7 +114,7 @@ def url(tmp_path: Path) -> str:
 
 @pytest.fixture
 def spec(tmp_path: Path, url: str, hook: Hook) -> Spec:
-    """A pipeline with a publication of three depots."""
+    """Pipeline with a publication of three depots."""
     fill(url, publication(3))
     file = tmp_path / "pipeline.yaml"
     source = "demand: {source: {kind: csv, path: demand.csv}}"
@@ -131,7 +132,7 @@ def publish(spec: Spec, at: datetime | None = None) -> None:
 
 
 def change(spec: Spec, drivers: int) -> None:
-    """More drivers on the first depot's second day."""
+    """Add drivers on the first depot's second day."""
     shown = current(spec)
     depot = shown.depots[0]
     moved = replace(depot.days[1], drivers=(depot.days[1].drivers or 0) + drivers)
@@ -147,7 +148,7 @@ def posted_by_threads() -> None:
             thread.join(30)
 
 
-def test_a_signature_is_that_of_the_published_example() -> None:
+def test_signature_matches_the_published_example() -> None:
     key = base64.b64decode(SECRET.removeprefix("whsec_"))
     signed = schedule_webhook.signature(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}')
     assert signed == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
@@ -189,15 +190,13 @@ def test_a_publication_and_a_change_are_posted_once_each_with_crews_before_and_a
         (0, "Remote end closed connection without response"),
     ],
 )
-def test_what_is_not_taken_is_posted_again_with_the_same_id_and_body(
-    spec: Spec, hook: Hook, answer: int, why: str
-) -> None:
+def test_failed_posts_are_retried_with_the_same_id_and_body(spec: Spec, hook: Hook, answer: int, why: str) -> None:
     publish(spec)
     change(spec, 1)
     hook.answers = [answer, answer]
     for _ in range(2):
         assert schedule_webhook.deliver(spec) == f"notify.schedule: not taken, and posted again by the next run: {why}"
-    assert len(hook.posts) == 2  # the change waits until the publication is taken
+    assert len(hook.posts) == 2  # the change waits until the publication is accepted
     assert schedule_webhook.deliver(spec) is None
     events = hook.events
     assert [each["type"] for each in events] == [*3 * ["schedule.published"], "schedule.changed"]
@@ -205,7 +204,7 @@ def test_what_is_not_taken_is_posted_again_with_the_same_id_and_body(
     assert len({body for _, body in hook.posts[:3]}) == 1
 
 
-def test_a_silent_receiver_costs_seconds(spec: Spec, hook: Hook, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_receiver_only_costs_seconds(spec: Spec, hook: Hook, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schedule_webhook, "EACH", 0.3)
     publish(spec)
     hook.shutdown()
@@ -217,17 +216,17 @@ def test_a_silent_receiver_costs_seconds(spec: Spec, hook: Hook, monkeypatch: py
     assert fault.endswith(("timed out", "did not answer within 0 s"))
 
 
-def test_no_event_is_posted_again_when_its_row_is_forgotten(spec: Spec, hook: Hook) -> None:
+def test_event_is_not_reposted_after_its_row_is_deleted(spec: Spec, hook: Hook) -> None:
     publish(spec, datetime.now(UTC) - timedelta(days=29, seconds=1))
     assert schedule_webhook.deliver(spec) is None
     assert hook.posts == []
     change(spec, 1)
     assert schedule_webhook.deliver(spec) is None
     [event] = hook.events
-    assert event["data"]["days"][0]["before"] != {}  # what was published then is known
+    assert event["data"]["days"][0]["before"] != {}  # the crews published then are known
 
 
-def test_the_page_posts_what_it_publishes(spec: Spec, url: str, hook: Hook) -> None:
+def test_page_posts_its_publications(spec: Spec, url: str, hook: Hook) -> None:
     page = create_app(url, pipeline="harbor-fleet", clock=lambda: NOON, spec=spec)
     with Ledger.open_reader(url) as ledger:
         head = ledger.current("harbor-fleet")
@@ -239,7 +238,7 @@ def test_the_page_posts_what_it_publishes(spec: Spec, url: str, hook: Hook) -> N
     assert [each["type"] for each in hook.events] == ["schedule.published"]
 
 
-def test_the_command_an_override_and_a_night_post_their_changes(tmp_path: Path, hook: Hook) -> None:
+def test_command_override_and_run_post_their_changes(tmp_path: Path, hook: Hook) -> None:
     staffing = STAFFING.replace("notice_days: 6", "notice_days: 2")
     fleet = publish_nights(tmp_path / "fleet", fleets.counts("ABCD"), staffing=staffing)
     fleet.file.write_text(fleet.file.read_text("utf-8") + declared(hook), "utf-8")
@@ -257,7 +256,7 @@ def test_the_command_an_override_and_a_night_post_their_changes(tmp_path: Path, 
     [moved] = events[2]["data"]["days"]
     assert (moved["depot_id"], moved["target_date"], moved["by"]) == ("A", THURSDAY.isoformat(), "Ana")
     fleet.file.write_text(fleet.file.read_text("utf-8").replace("cost_short: 38", "cost_short: 380"), "utf-8")
-    spec = load(fleet.file)  # under which more drivers are wanted
+    spec = load(fleet.file)  # more drivers are wanted
     fleets.fill(spec, fleets.counts("ABCD", 101, 100), fleets.CITIES, now=AS_OF + DAY)
     hook.answers = [503]
     night = publish_as_of(spec, AS_OF + DAY)
@@ -277,7 +276,7 @@ def test_the_command_an_override_and_a_night_post_their_changes(tmp_path: Path, 
         ("{url: 'http://x', secret: '${S}'}", "there is no staffing.notice_days"),
     ],
 )
-def test_a_wrong_declaration_is_refused(tmp_path: Path, text: str, sentence: str) -> None:
+def test_rejects_invalid_declarations(tmp_path: Path, text: str, sentence: str) -> None:
     file = tmp_path / "pipeline.yaml"
     file.write_text(f"name: x\ndemand: {{source: {{kind: csv, path: d.csv}}}}\nnotify: {{schedule: {text}}}\n", "utf-8")
     with pytest.raises(SpecError, match=sentence):
@@ -285,7 +284,7 @@ def test_a_wrong_declaration_is_refused(tmp_path: Path, text: str, sentence: str
 
 
 @pytest.mark.parametrize("secret", ["", "whsec_", "whsec_short", "whsec_%%%", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"])
-def test_a_secret_of_another_form_names_its_key(
+def test_invalid_secret_is_reported_by_its_setting(
     spec: Spec, hook: Hook, monkeypatch: pytest.MonkeyPatch, secret: str
 ) -> None:
     monkeypatch.setenv("SCHEDULE_SECRET", secret)

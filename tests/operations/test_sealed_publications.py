@@ -1,4 +1,5 @@
-"""Publications are sealed with the key that signs bundles, and `forecaster doctor` verifies them."""
+"""Publications are sealed with the key that signs bundles, and `forecaster doctor` verifies the
+seals."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ def ledger_signs(spec: Spec) -> list[tuple[str, str]]:
 
 
 def sql(spec: Spec, *statements: str) -> None:
-    """As somebody does with the file alone."""
+    """Change the database file directly."""
     with closing(sqlite3.connect(spec.paths.folder / "ledger.db", isolation_level=None)) as connection:
         for statement in statements:
             connection.execute(statement)
@@ -43,7 +44,7 @@ def sql(spec: Spec, *statements: str) -> None:
 
 @pytest.fixture
 def spec(tmp_path: Path) -> Spec:
-    """A pipeline that has published once without a key, and twice with one."""
+    """Pipeline that has published once without a key, and twice with one."""
     spec = load(pipeline(tmp_path / "here", days=DAYS))
     night(spec)
     keys.signer(spec.paths.folder)
@@ -58,7 +59,7 @@ def test_publications_are_sealed_once_there_is_a_key(spec: Spec) -> None:
     assert (state, text.partition("; ")[2]) == ("ok", "3 publications verified, 2 with a signature")
 
 
-def test_who_writes_digests_by_sql_has_no_seal(spec: Spec) -> None:
+def test_digests_rewritten_by_sql_fail_the_seal(spec: Spec) -> None:
     sql(spec, "update published set drivers = 99 where publication_id >= 2")
     [(_, first), (_, second)] = ledger_signs(spec)
     assert "publication 2 are not those that were published; found the SHA-256" in first
@@ -74,18 +75,18 @@ def test_who_writes_digests_by_sql_has_no_seal(spec: Spec) -> None:
     assert wanted in first
 
 
-def test_a_publication_without_a_seal_after_a_sealed_one_is_named(spec: Spec) -> None:
+def test_unsealed_publication_after_a_sealed_one_is_reported(spec: Spec) -> None:
     sql(spec, "update publications set rows_seal = null where publication_id = 3")
     assert [state for state, _ in ledger_signs(spec)] == ["ok", "warn"]
     assert ledger_signs(spec)[1][1].startswith("publication 3 has no signature, wanted one as those before it")
 
 
-def test_what_a_planner_changes_is_sealed_anew(spec: Spec) -> None:
+def test_changes_by_planners_are_resealed(spec: Spec) -> None:
     with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
         connection.execute(update(tables.published).values(drivers=7))
         soundness.renew_digest(connection, 3, keys.sealing(spec.paths.folder))
         soundness.renew_digest(connection, 2)
-    assert [state for state, _ in ledger_signs(spec)] == ["broken"]  # the first one alone, which nobody renewed
+    assert [state for state, _ in ledger_signs(spec)] == ["broken"]  # only the first one, which was not renewed
 
 
 @pytest.mark.parametrize("database", ["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
@@ -104,7 +105,7 @@ def test_a_restored_backup_verifies(tmp_path: Path, spec: Spec, database: str, r
     assert (state, text.partition("; ")[2]) == ("ok", "3 publications verified, 2 with a signature")
 
 
-def test_a_machine_without_public_keys_says_what_it_did_not_verify(spec: Spec) -> None:
+def test_machine_without_public_keys_reports_unverified_signatures(spec: Spec) -> None:
     shutil.rmtree(spec.paths.keys)
     [(state, text)] = ledger_signs(spec)
     assert state == "ok"

@@ -43,7 +43,7 @@ def test_the_pipeline_file_is_valid_and_its_sources_are_usable(folder: Path) -> 
 
 def test_the_pipeline_file_shows_every_section(folder: Path) -> None:
     sections = yaml.safe_load((folder / "pipeline.yaml").read_text("utf-8"))
-    # Whoever starts needs none of these: places have defaults; page, cluster, promises and another system are in docs/.
+    # Not needed to start: places have defaults; the other sections are documented in docs/.
     left_out = {
         "fleet",
         "lake",
@@ -68,12 +68,12 @@ def test_without_an_end_the_sample_ends_yesterday(tmp_path: Path) -> None:
     assert before.isoformat() <= last <= expected_last_day().isoformat()
 
 
-def test_what_to_do_next_can_be_pasted_into_a_shell(tmp_path: Path) -> None:
+def test_next_steps_can_be_pasted_into_a_shell(tmp_path: Path) -> None:
     instructions = starter.create(tmp_path / "a new one", end=END)
     assert f"forecaster check '{tmp_path}/a new one/pipeline.yaml'" in instructions
 
 
-def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
+def test_rejects_a_nonempty_folder(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("dear", "utf-8")
     for occupied in (tmp_path, tmp_path / "letter.txt"):
         with pytest.raises(SpecError, match="is not an empty folder; wanted a new one"):
@@ -81,20 +81,20 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
 
 
-def test_a_folder_that_cannot_be_made_is_answered_in_a_sentence(tmp_path: Path) -> None:
+def test_uncreatable_folder_is_reported_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("dear", "utf-8")
     with pytest.raises(SpecError, match="cannot be written: Not a directory; wanted a folder of yours"):
         starter.create(tmp_path / "letter.txt" / "below")
 
 
 @pytest.mark.parametrize("ahead", [0, 1, 400])
-def test_a_sample_of_days_to_come_is_not_made(tmp_path: Path, ahead: int) -> None:
+def test_rejects_a_sample_that_ends_in_the_future(tmp_path: Path, ahead: int) -> None:
     today = datetime.now(ZoneInfo("America/New_York")).date()
     with pytest.raises(SpecError, match=r"--end: found .*, wanted a day that is over in America/New_York, such as"):
         starter.create(tmp_path / "fleet", end=today + timedelta(days=ahead))
     assert not (tmp_path / "fleet").exists()
 
 
-def test_the_commands_for_a_sample_of_the_past_say_as_of_when(tmp_path: Path) -> None:
+def test_commands_for_a_past_sample_include_as_of(tmp_path: Path) -> None:
     instructions = starter.create(tmp_path / "fleet", end=date(2024, 5, 30))
     assert instructions.count("pipeline.yaml --as-of 2024-05-31 ") == 2

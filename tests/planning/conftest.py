@@ -1,4 +1,4 @@
-"""Copies of a fleet of which two nights were published."""
+"""Copies of a fleet with two published nights."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tests.planning.nights import publish_nights
 
 @pytest.fixture(scope="session")
 def published_fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
-    """One that stays as it is."""
+    """Fleet that tests must not change."""
     return publish_nights(tmp_path_factory.mktemp("kept"), fleets.counts("ABCD"))
 
 
 @pytest.fixture
 def without_thursdays(tmp_path: Path) -> Fleet:
-    """The same fleet, but that A never has a Thursday."""
+    """The same fleet, except that A is closed on Thursdays."""
     rows = [row.split(",") for row in fleets.counts("ABCD")]
     never = [",".join(row) for row in rows if row[0] != "A" or date.fromisoformat(row[1]).weekday() != 3]
     return publish_nights(tmp_path, never)
@@ -28,5 +28,5 @@ def without_thursdays(tmp_path: Path) -> Fleet:
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Fleet:
-    """One that a test may change."""
+    """Fleet that a test may change."""
     return publish_nights(tmp_path / "fleet", fleets.counts("ABCD"))

@@ -1,4 +1,4 @@
-"""Two published nights of a small fleet, and what tests read of them."""
+"""Two published nights of a small fleet, and helpers to read them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def publish_as_of(spec: Spec, as_of: datetime, folder: Path | None = None) -> Pu
 def publish_nights(
     folder: Path, rows: list[str], cities: dict[str, str] = fleets.CITIES, staffing: str = STAFFING, people: str = ""
 ) -> Fleet:
-    """A fleet of which two nights were published; `people` is what people.csv holds."""
+    """Return a fleet with two published nights; `people` is the content of people.csv."""
     name = f"nights-{shared.digest(rows, cities, staffing, people)}"
     shared.copy(name, partial(_publish, rows=rows, cities=cities, staffing=staffing, people=people), folder)
     return fleets.found(folder)
@@ -53,7 +53,7 @@ def _publish(folder: Path, rows: list[str], cities: dict[str, str], staffing: st
 
 
 def write_bundle(spec: Spec, factor: float) -> Path:
-    """A bundle whose graph anyone can follow, with the parameters of a network that was never trained."""
+    """Write a bundle with a transparent graph, and the parameters of an untrained network."""
     candidate = fleets.untrained(panels.build(read_as_of(spec, as_of=AS_OF), spec))
     about = {**to_onnx.about(candidate), "depots": list("ABCD")}
     graph = graphs.plain(factor, about["lookback"], about["horizon"])
@@ -74,7 +74,7 @@ def day(publication: Publication, depot: str = "A", on: date = THURSDAY) -> Publ
 
 
 def parts(publication: Publication) -> dict[str, int]:
-    """The parts of all changes together, by how much they move without regard to sign."""
+    """Sums of the absolute parts of all changes, by cause."""
     moved: dict[str, int] = {}
     for published_day in (
         published_day for depot in publication.depots for published_day in depot.days if published_day.change

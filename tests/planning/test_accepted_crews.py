@@ -1,4 +1,4 @@
-"""A crew is accepted until it is withdrawn, and the newest acceptance of a depot's day counts."""
+"""A crew stays accepted until it is withdrawn, and the newest acceptance of a depot's day counts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def connection(tmp_path: Path) -> Iterator[sa.Connection]:
         yield connection
 
 
-def test_the_newest_crew_counts_and_the_same_one_is_written_once(connection: sa.Connection) -> None:
+def test_newest_accepted_crew_counts_and_duplicates_are_not_stored(connection: sa.Connection) -> None:
     assert accept(connection, "fleet", CELL, drivers=3, by="Ana", at=NOW)
     assert not accept(connection, "fleet", CELL, drivers=3, by="Bea", at=NOW + MINUTE)
     assert accept(connection, "other", CELL, drivers=9, by="Ana", at=NOW)
@@ -36,7 +36,7 @@ def test_the_newest_crew_counts_and_the_same_one_is_written_once(connection: sa.
     assert read_accepted(connection, "fleet", DAY + timedelta(days=1)) == {}
 
 
-def test_what_is_withdrawn_stays_in_the_ledger_and_may_be_accepted_again(connection: sa.Connection) -> None:
+def test_withdrawn_crew_stays_in_the_ledger_and_can_be_accepted_again(connection: sa.Connection) -> None:
     for drivers in (3, 4):
         accept(connection, "fleet", CELL, drivers=drivers, by="Ana", at=NOW + drivers * MINUTE)
     withdraw(connection, "fleet", CELL, NOW + 5 * MINUTE)

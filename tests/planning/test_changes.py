@@ -1,4 +1,4 @@
-"""A night says why its forecast is another one than the night's before."""
+"""A run explains why its forecast differs from the night's before."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.panels import random_trees
 from tests.planning.nights import DAY, THURSDAY, current, day, parts, publish_as_of, write_bundle
 
 
-def test_a_change_is_told_of_the_days_that_were_published_the_day_before(published_fleet: Fleet) -> None:
+def test_changes_are_explained_for_days_published_the_day_before(published_fleet: Fleet) -> None:
     tonight = current(published_fleet.spec)
     changes = {published_day.target_date: published_day.change for published_day in tonight.depots[0].days}
     assert [day for day, change in changes.items() if change is None] == [date(2024, 4, 12)]
@@ -36,13 +36,13 @@ def test_a_change_is_told_of_the_days_that_were_published_the_day_before(publish
     assert changes[THURSDAY].before == round(day(first).quantiles[1])
 
 
-def test_with_the_same_model_only_new_counts_move_the_forecast(published_fleet: Fleet) -> None:
+def test_with_the_same_model_only_new_actuals_change_the_forecast(published_fleet: Fleet) -> None:
     moved = parts(current(published_fleet.spec))
     assert moved.pop("actuals") > 0
     assert set(moved.values()) == {0}
 
 
-def test_corrected_counts_and_a_promotion_have_parts_of_their_own(fleet: Fleet) -> None:
+def test_corrected_counts_and_calendar_changes_have_separate_parts(fleet: Fleet) -> None:
     corrected = [f"A,{date(2024, 4, 1) + n * DAY},150,0" for n in range(7)]
     fleets.fill(fleet.spec, [*corrected, f"B,{THURSDAY},,1"], fleets.CITIES, now=AS_OF - timedelta(hours=1))
     publish_as_of(fleet.spec, AS_OF)
@@ -54,7 +54,7 @@ def test_corrected_counts_and_a_promotion_have_parts_of_their_own(fleet: Fleet) 
     assert (of["C"]["restated"], of["C"]["calendar"]) == (0, 0)
 
 
-def test_another_model_has_a_part_of_its_own(fleet: Fleet) -> None:
+def test_new_model_has_a_separate_part(fleet: Fleet) -> None:
     before = current(fleet.spec)
     publish_as_of(fleet.spec, AS_OF, write_bundle(fleet.spec, 1.2))
     tonight = current(fleet.spec)
@@ -64,7 +64,7 @@ def test_another_model_has_a_part_of_its_own(fleet: Fleet) -> None:
     assert parts(tonight)["calibration"] == 0
 
 
-def test_a_model_that_is_gone_leaves_everything_to_the_models_part(fleet: Fleet) -> None:
+def test_deleted_model_attributes_the_whole_change_to_the_model(fleet: Fleet) -> None:
     shutil.rmtree(fleet.bundle)
     assert publish_as_of(fleet.spec, AS_OF).tier == "fallback"
     moved = parts(current(fleet.spec))
@@ -73,13 +73,13 @@ def test_a_model_that_is_gone_leaves_everything_to_the_models_part(fleet: Fleet)
 
 
 @pytest.mark.parametrize("boosted", [False, True])
-def test_medians_with_another_share_of_the_anchor_are_those_of_a_bundle_that_has_it(
+def test_recalibrated_medians_equal_those_of_a_bundle_with_that_calibration(
     published_fleet: Fleet, boosted: bool
 ) -> None:
     panel = panels.build(read_as_of(published_fleet.spec, as_of=AS_OF), published_fleet.spec)
     loaded = bundle.read(published_fleet.bundle, keys.trusted_keys(published_fleet.spec.paths.folder))
     weights = ReferenceModel(loaded.weights, loaded.manifest).weights
-    if boosted:  # with trees that are its own
+    if boosted:  # with trees of its own
         names = panel.encoding.covariates, panel.calendar_names, tuple(panel.encoding.statics)
         arrays = random_trees(len(tree_inputs(*names)), panel.horizon)
         weights = {**weights, **{f"trees.{name}": x for name, x in arrays.items()}, "blend.trees": np.float32(0.5)}

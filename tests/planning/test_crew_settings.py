@@ -1,4 +1,4 @@
-"""Crews that a planner sets by hand: shown at once, kept by overrides, what-ifs and nights, and left again."""
+"""Crews set by hand: shown at once, kept by overrides, what-ifs and later runs, and released again."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def set_to(spec: Spec, crew: int | Mapping[str, int]) -> PublishedDay:
     return day(current(spec))
 
 
-def test_a_crew_set_by_hand_is_shown_with_its_cost_and_what_another_would_save(fleet: Fleet) -> None:
+def test_crew_set_by_hand_is_shown_with_its_cost_and_the_possible_saving(fleet: Fleet) -> None:
     before, others = day(current(fleet.spec)), drivers(fleet.spec, "B")
     assert before.drivers is not None
     assert before.roster is not None
@@ -60,7 +60,7 @@ def test_a_crew_set_by_hand_is_shown_with_its_cost_and_what_another_would_save(f
     assert day(current(fleet.spec)) == before
 
 
-def test_overrides_what_ifs_and_nights_keep_it(fleet: Fleet) -> None:
+def test_overrides_what_ifs_and_later_runs_keep_a_crew_set_by_hand(fleet: Fleet) -> None:
     crew = drivers(fleet.spec) + 3
     set_to(fleet.spec, crew)
     service.save(fleet.spec, replace(PROPOSED, orders=400))
@@ -76,7 +76,7 @@ def test_overrides_what_ifs_and_nights_keep_it(fleet: Fleet) -> None:
     assert shown.by_hand
 
 
-def test_shifts_are_set_one_by_one(tmp_path: Path) -> None:
+def test_crews_of_single_shifts_can_be_set(tmp_path: Path) -> None:
     spec = publish_nights(tmp_path / "shifts", fleets.counts("ABCD"), staffing=SHIFTS).spec
     after = set_to(spec, {"early": 2, "late": 9})
     assert after.roster is not None
@@ -85,7 +85,7 @@ def test_shifts_are_set_one_by_one(tmp_path: Path) -> None:
         set_to(spec, {"night": 2})
 
 
-def test_vans_that_are_missing_bind_a_crew_set_by_hand_too(tmp_path: Path) -> None:
+def test_missing_vans_also_limit_a_crew_set_by_hand(tmp_path: Path) -> None:
     vans = STAFFING.replace("crew:", "vans: {total: 30}, crew:")
     spec = publish_nights(tmp_path / "vans", fleets.counts("ABCD"), staffing=vans).spec
     after = set_to(spec, 38)
@@ -104,16 +104,14 @@ def test_vans_that_are_missing_bind_a_crew_set_by_hand_too(tmp_path: Path) -> No
         (("A", date(2024, 4, 9)), 3, "A on 2024-04-09: wanted an open day ahead"),
     ],
 )
-def test_a_crew_that_cannot_be_is_refused_and_nothing_changes(
-    fleet: Fleet, cell: tuple[str, date], crew: int, why: str
-) -> None:
+def test_rejected_crew_changes_nothing(fleet: Fleet, cell: tuple[str, date], crew: int, why: str) -> None:
     before = current(load(fleet.file))
     with pytest.raises(OverrideError, match=why):
         crew_settings.set_crew(fleet.spec, cell, {"": crew}, by="Ana")
     assert current(fleet.spec) == before
 
 
-def test_without_the_inputs_of_the_night_nothing_is_written(fleet: Fleet) -> None:
+def test_nothing_is_written_without_the_saved_inputs(fleet: Fleet) -> None:
     for file in fleet.spec.paths.saved_inputs.iterdir():
         file.unlink()
     with pytest.raises(DeskError):

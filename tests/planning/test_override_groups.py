@@ -1,4 +1,5 @@
-"""A wish for several days and depots is written down whole, an override for each open day, or not at all."""
+"""A request for several days and depots is stored completely, as an override for each open day, or
+not at all."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ def _cells(group: OverrideGroup) -> tuple[list[tuple[str, date, int]], int]:
     return [(override.depot_id, override.target_date, override.orders) for override in overrides], closed
 
 
-def test_a_city_and_a_range_are_a_day_each_and_closed_days_stay_closed() -> None:
+def test_city_and_range_expand_to_open_days() -> None:
     city = replace(GROUP, depot_ids=(), city="Ulm")
     assert _cells(city) == ([("A", TUESDAY, 50), ("B", TUESDAY, 50), ("B", WEDNESDAY, 50)], 1)
     assert _cells(replace(GROUP, depot_ids=("C", "A", "C"), last=TUESDAY)) == (
@@ -57,22 +58,22 @@ def test_a_city_and_a_range_are_a_day_each_and_closed_days_stay_closed() -> None
 
 
 @pytest.mark.parametrize("period", [(TUESDAY, date(2024, 1, 4)), (date(2024, 1, 1), WEDNESDAY)])
-def test_no_day_of_a_range_falls_away_because_it_is_not_published(period: tuple[date, date]) -> None:
+def test_rejects_ranges_with_unpublished_days(period: tuple[date, date]) -> None:
     first, last = period
     wanted = f"date: found {first} to {last}, wanted published days, from 2024-01-02 to 2024-01-03"
     with pytest.raises(OverrideError, match=wanted):
         _cells(replace(GROUP, first=first, last=last))
 
 
-def test_one_day_off_that_is_named_alone_is_opened() -> None:
+def test_single_named_day_off_is_opened() -> None:
     assert _cells(replace(GROUP, first=WEDNESDAY)) == ([("A", WEDNESDAY, 50)], 0)
     with pytest.raises(OverrideError, match="A is closed on 2024-01-03; wanted an open day"):
-        _cells(replace(GROUP, first=WEDNESDAY, orders=None, percent=10))  # of nothing
+        _cells(replace(GROUP, first=WEDNESDAY, orders=None, percent=10))  # a percentage of nothing
     with pytest.raises(OverrideError, match="C is closed on 2024-01-03; wanted an open day"):
         _cells(replace(GROUP, depot_ids=("C",), first=WEDNESDAY))
 
 
-def test_a_percentage_is_of_the_models_number_also_where_an_override_holds() -> None:
+def test_percentage_refers_to_the_models_number_even_under_an_override() -> None:
     share = replace(GROUP, depot_ids=("A", "B"), orders=None, percent=10.0)
     assert _cells(share) == ([("A", TUESDAY, 113), ("B", TUESDAY, 5), ("B", WEDNESDAY, 0)], 1)
     override = PublishedOverride(1, 7, (80, 103, 130), "weather", "", "Ana", AS_OF, TUESDAY)
@@ -101,18 +102,18 @@ def test_a_percentage_is_of_the_models_number_also_where_an_override_holds() -> 
         ({"orders": -1}, "orders: found -1, wanted a whole number from 0 to 10,000,000"),
     ],
 )
-def test_a_group_that_cannot_be_meant_is_refused(wrong: dict[str, Any], sentence: str) -> None:
+def test_rejects_invalid_groups(wrong: dict[str, Any], sentence: str) -> None:
     with pytest.raises(OverrideError, match=sentence):
         _cells(replace(GROUP, **wrong))
 
 
-def test_more_days_than_one_wish_may_have_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rejects_groups_with_too_many_days(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(override_groups, "MOST_CELLS", 3)
     with pytest.raises(OverrideError, match="found 4 depots and days, wanted at most 3 in one request"):
         _cells(replace(GROUP, depot_ids=("A", "B")))
 
 
-def test_a_group_is_saved_and_shown_at_once_or_not_at_all(fleet: Fleet) -> None:
+def test_group_is_saved_and_shown_atomically(fleet: Fleet) -> None:
     group = OverrideGroup((), THURSDAY, FRIDAY, "weather", "Ana", city="Ulm", percent=50.0, note="storm")
     depots = [depot for depot, city in CITIES.items() if city == "Ulm"]
     before = current(fleet.spec)
@@ -136,7 +137,7 @@ def test_a_group_is_saved_and_shown_at_once_or_not_at_all(fleet: Fleet) -> None:
     assert change.sentence().startswith(span)
 
 
-def test_the_command_takes_depots_a_range_and_a_percentage(fleet: Fleet) -> None:
+def test_override_command_accepts_depots_a_range_and_a_percentage(fleet: Fleet) -> None:
     common = ["override", str(fleet.file), "--date", "2024-04-11", "--reason", "weather", "--by", "Ana"]
     options = ["--depot", "A", "--depot", "B", "--to", "2024-04-12", "--percent", "-25"]
     saved = CliRunner().invoke(app, [*common, *options])

@@ -1,4 +1,5 @@
-"""A planner's number is written down with its reason, moves a day as declared, and holds until it ends."""
+"""A planner's number is stored with its reason, changes a day as declared, and holds until it
+expires."""
 
 from __future__ import annotations
 
@@ -20,22 +21,22 @@ PROPOSED = ProposedOverride("D0", DAY, 150, "weather", "Ana")
 OVERRIDE = Override(1, NOON, "small", "D0", DAY, 150, "weather", "", "Ana", DAY)
 
 
-def test_the_override_becomes_the_median_and_the_range_is_scaled_with_it() -> None:
+def test_override_becomes_the_median_and_scales_the_range() -> None:
     scaled = move_quantiles(np.float32([80, 100, 130]), LEVELS, 150)
     assert scaled.tolist() == [120, 150, 195]
     assert move_quantiles(np.float32([80, 100, 130]), LEVELS, 0).tolist() == [0, 0, 0]
 
 
-def test_a_range_about_less_than_one_order_is_scaled_as_about_one() -> None:
+def test_range_around_less_than_one_order_is_scaled_as_around_one() -> None:
     assert move_quantiles(np.float32([0, 0.5, 2.5]), LEVELS, 10).tolist() == [5, 10, 30]
     assert move_quantiles(np.float32([0, 0, 3]), LEVELS, 2).tolist() == [2, 2, 8]
     assert move_quantiles(np.float32([0, 0.25, 3]), LEVELS, 0).tolist() == [0, 0, 0]
-    # no jump where the model's median passes one order
+    # continuous as the model's median passes one order
     below, above = (move_quantiles(np.float32([0, median, 3]), LEVELS, 6) for median in (0.999, 1.001))
     np.testing.assert_allclose(below, above, atol=0.03)
 
 
-def test_the_newest_override_of_a_day_counts_or_none() -> None:
+def test_only_the_newest_override_of_a_day_counts() -> None:
     newer = replace(OVERRIDE, id=2, orders=170)
     cell = ("D0", DAY)
     assert active_overrides([newer, OVERRIDE], DAY) == {cell: newer}
@@ -45,7 +46,7 @@ def test_the_newest_override_of_a_day_counts_or_none() -> None:
     )
 
 
-def test_an_older_override_of_a_day_is_replaced_for_good() -> None:
+def test_older_override_of_a_day_is_superseded_permanently() -> None:
     withdrawn = replace(OVERRIDE, id=3, withdrawn=NOON)
     other = replace(OVERRIDE, id=2, target_date=date(2024, 1, 3))
     assert find_superseded([withdrawn, other, OVERRIDE]) == {1: 3}
@@ -56,7 +57,7 @@ def test_an_override_holds_for_publications_up_to_its_last_day() -> None:
     assert not OVERRIDE.holds(date(2024, 1, 3))
 
 
-def test_a_closed_day_and_one_that_is_not_forecast_stay_as_they_are() -> None:
+def test_closed_and_unforecast_days_stay_unchanged() -> None:
     model = forecast([[[80, 100, 130], [0, 0, 0]]], closed=[(0, 1)])
     closed, unknown = replace(OVERRIDE, target_date=date(2024, 1, 3)), replace(OVERRIDE, depot_id="X")
     active = {(override.depot_id, override.target_date): override for override in (OVERRIDE, closed, unknown)}
@@ -66,7 +67,7 @@ def test_a_closed_day_and_one_that_is_not_forecast_stay_as_they_are() -> None:
     assert model.quantiles.tolist() == [[[80, 100, 130], [0, 0, 0]]]
 
 
-def test_what_is_published_shows_both_numbers() -> None:
+def test_published_override_contains_both_numbers() -> None:
     published = OVERRIDE.to_published([80, 100, 130])
     assert (published.orders, published.quantiles, published.by, published.until) == (150, (80, 100, 130), "Ana", DAY)
     assert type(published).from_json(published.to_json()) == published
@@ -87,6 +88,6 @@ def test_what_is_published_shows_both_numbers() -> None:
         ({"until": date(2024, 1, 1)}, "until: found 2024-01-01, which is over; wanted 2024-01-02 or a later day"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(wrong: dict[str, Any], message: str) -> None:
+def test_rejects_invalid_overrides(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(OverrideError, match=message):
         replace(PROPOSED, **wrong).check(["weather", "other"], DAY)

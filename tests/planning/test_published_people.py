@@ -1,4 +1,4 @@
-"""Premiums of people in a published week: of another person in the same crew, of a move, of a refusal."""
+"""Premiums of people in a published week: for another person in the same crew, a move, a refusal."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ def publish_thursday(spec: Spec) -> None:
         schedules.publish_days(connection, spec.name, depots, week, spec.staffing, by="Ana", at=at)
 
 
-def test_the_first_plan_of_people_changes_no_published_crew(tmp_path: Path) -> None:
-    """Nobody was planned when the week was published: whoever is planned for its crews then loses and gets nothing."""
+def test_first_plan_of_people_changes_no_published_crew(tmp_path: Path) -> None:
+    """Nobody was planned when the week was published, so planning people for its crews costs no
+    premium."""
     people = "people: [{name: full-time, per_depot: 9}], "
     table = "people_table: {source: {kind: csv, path: people.csv}, columns: {off_from: first, cannot_work: not}}, "
     crews = NOTICED.replace(people, "").replace(table, "")
@@ -60,29 +61,29 @@ def changes(spec: Spec) -> list[ScheduleChange]:
 
 
 def names(spec: Spec, shift: str) -> list[str]:
-    """Who works a shift on Thursday; of "" who is free."""
+    """People who work a shift on Thursday; for "" those who are free."""
     return [who.name for who in plan(spec).positions if shift_of(spec, who.name) == shift]
 
 
-def test_another_person_in_the_same_crew_costs_a_shift_cancelled_and_one_added(fleet: Fleet) -> None:
+def test_replacing_a_person_costs_one_cancelled_and_one_added_shift(fleet: Fleet) -> None:
     leaves, comes = names(fleet.spec, "early")[0], names(fleet.spec, "")[0]
     edits = [ShiftEdit(leaves, THURSDAY, ""), ShiftEdit(comes, THURSDAY, "early")]
     shift_edits.save(fleet.spec, "A", edits, by="Vic")
     [change] = changes(fleet.spec)
     assert change.before == change.crews
     assert (change.premium, change.saving) == (ADDED + REMOVED, 0)
-    publish_as_of(fleet.spec, AS_OF)  # a night that changes nobody owes nothing
+    publish_as_of(fleet.spec, AS_OF)  # a run without changes owes nothing
     assert changes(fleet.spec) == [change]
 
 
-def test_two_people_who_swap_their_shifts_cost_two_changes_without_loss_of_hours(fleet: Fleet) -> None:
+def test_swap_by_a_planner_costs_two_changes_without_lost_hours(fleet: Fleet) -> None:
     early, late = names(fleet.spec, "early")[0], names(fleet.spec, "late")[0]
     edits = [ShiftEdit(early, THURSDAY, "late"), ShiftEdit(late, THURSDAY, "early")]
     shift_edits.save(fleet.spec, "A", edits, by="Vic")
     assert [change.premium for change in changes(fleet.spec)] == [2 * ADDED]
 
 
-def test_a_person_who_declines_is_owed_nothing_and_whoever_comes_instead_is(fleet: Fleet) -> None:
+def test_premium_is_owed_to_the_substitute_but_not_to_the_decliner(fleet: Fleet) -> None:
     leaves = names(fleet.spec, "early")[0]
     with Ledger.open(fleet.spec.ledger_url) as ledger, ledger.transaction() as connection:
         row = PersonDay("A", THURSDAY, leaves, "early", "declined", leaves, datetime.now(UTC))
@@ -94,7 +95,7 @@ def test_a_person_who_declines_is_owed_nothing_and_whoever_comes_instead_is(flee
     assert change.premium == ADDED
 
 
-def test_two_people_who_swap_by_themselves_are_owed_nothing(fleet: Fleet) -> None:
+def test_no_premium_is_owed_for_a_swap_between_people(fleet: Fleet) -> None:
     leaves, comes = names(fleet.spec, "early")[0], names(fleet.spec, "")[0]
     with Ledger.open(fleet.spec.ledger_url) as ledger, ledger.transaction() as connection:
         row = PersonDay("A", THURSDAY, leaves, "early", "offered", leaves, datetime.now(UTC))

@@ -1,4 +1,5 @@
-"""Nights that plan people: each looks back at the one before, and an override plans anew whom it concerns."""
+"""Nightly runs that plan people: each builds on the one before, and an override replans the
+affected depots."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ STAFFING = (
 
 @pytest.fixture(scope="module")
 def nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The pipeline file of a fleet that plans people, of which two nights were published."""
+    """Pipeline file of a fleet that plans people, with two published nights."""
     folder = tmp_path_factory.mktemp("people")
     named = [f"Ana,A,full-time,{THURSDAY},{THURSDAY}", "Bo,B,full-time,,", "Secret Sam,A,half-time,,"]
     people = "\n".join(["person,depot_id,contract,first,last", *named, ""])
@@ -39,7 +40,7 @@ def plans(file: Path) -> dict[str, WeekPlan]:
     return {plan.depot_id: plan for plan in current(load(file)).plans}
 
 
-def test_the_crew_of_a_day_is_the_sum_of_its_shifts_which_the_plan_is_for(nights: Path) -> None:
+def test_crew_of_a_day_is_the_sum_of_its_planned_shifts(nights: Path) -> None:
     publication = current(load(nights))
     for depot in publication.depots:
         plan = plans(nights)[depot.depot_id]
@@ -50,7 +51,7 @@ def test_the_crew_of_a_day_is_the_sum_of_its_shifts_which_the_plan_is_for(nights
             assert {c.shift: c.wanted for c in plan.shifts if c.date == published.target_date} == crews
 
 
-def test_the_second_night_knows_what_the_first_one_planned_for_its_own_first_day(nights: Path) -> None:
+def test_second_run_knows_the_shifts_planned_by_the_first(nights: Path) -> None:
     publication = current(load(nights))
     yesterday = publication.cutoff
     for plan in publication.plans:
@@ -58,7 +59,7 @@ def test_the_second_night_knows_what_the_first_one_planned_for_its_own_first_day
         assert all(duty.date <= yesterday for person in plan.positions for duty in person.before)
 
 
-def test_an_override_plans_its_depot_anew_and_leaves_the_others_and_other_shifts(nights: Path) -> None:
+def test_override_replans_only_its_depot(nights: Path) -> None:
     spec = load(nights)
     before = plans(nights)
     saved = service.save(spec, PROPOSED)
@@ -79,7 +80,7 @@ def test_an_override_plans_its_depot_anew_and_leaves_the_others_and_other_shifts
     assert all(duty.since.utcoffset() == timedelta(0) for duty in changed)
 
 
-def test_an_override_that_is_worth_no_change_leaves_shifts_and_whoever_works_them(nights: Path) -> None:
+def test_small_override_leaves_shifts_and_people_unchanged(nights: Path) -> None:
     spec, published = load(nights), day(current(load(nights)), "B")
     before = plans(nights)["B"]
     orders = round(published.quantiles[current(spec).levels.index(0.5)]) + 4  # less than half a driver
@@ -96,7 +97,7 @@ def test_an_override_that_is_worth_no_change_leaves_shifts_and_whoever_works_the
     ]
 
 
-def test_named_people_keep_their_days_off_also_where_an_override_plans_anew(nights: Path) -> None:
+def test_named_people_keep_their_days_off_when_an_override_replans(nights: Path) -> None:
     spec = load(nights)
     saved = service.save(spec, PROPOSED)
     ana = plans(nights)["A"].positions[0]
@@ -107,7 +108,7 @@ def test_named_people_keep_their_days_off_also_where_an_override_plans_anew(nigh
     service.withdraw(spec, saved.override.id, by="Ana")
 
 
-def test_a_row_of_people_that_is_not_taken_is_a_finding_without_the_name(nights: Path) -> None:
+def test_rejected_row_of_people_is_a_finding_without_the_name(nights: Path) -> None:
     spec = load(nights)
     with Ledger.open_reader(spec.ledger_url) as ledger:
         run = ledger.runs()[0]
@@ -116,7 +117,7 @@ def test_a_row_of_people_that_is_not_taken_is_a_finding_without_the_name(nights:
     assert "Sam" not in str(run)
 
 
-def test_names_are_forgotten_when_retention_says_so(nights: Path) -> None:
+def test_names_are_removed_after_their_retention(nights: Path) -> None:
     spec = load(nights)
 
     def forget(before: datetime) -> int:
@@ -132,21 +133,21 @@ def test_names_are_forgotten_when_retention_says_so(nights: Path) -> None:
 
 @pytest.fixture(scope="module")
 def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same, with two people a depot for crews of six and more."""
+    """The same, with two people per depot for crews of six and more."""
     folder, staffing = tmp_path_factory.mktemp("few"), STAFFING.replace("per_depot: 11", "per_depot: 2")
     head = "person,depot_id,contract,first,last\n"
     return publish_nights(folder, fleets.counts("ABCD"), staffing=staffing, people=head).file
 
 
 def _coming(plan: WeekPlan) -> tuple[int, int]:
-    """Drivers who come on Thursday by the plan, and those who are missing."""
+    """Attending drivers on Thursday by the plan, and missing ones."""
     covers = [cover for cover in plan.shifts if cover.date == THURSDAY]
     planned = sum(cover.planned for cover in covers)
     return planned, sum(cover.wanted for cover in covers) - planned
 
 
-def test_drivers_are_those_who_come_on_page_wall_week_and_api(few: Path) -> None:
-    """As the night publishes it, after an override, and after that is withdrawn."""
+def test_page_wall_and_api_show_attending_drivers(few: Path) -> None:
+    """Checked after publication, after an override, and after its withdrawal."""
     spec = load(few)
     for step in ("night", "override", "withdrawal"):
         if step == "override":
@@ -168,7 +169,7 @@ def test_drivers_are_those_who_come_on_page_wall_week_and_api(few: Path) -> None
         rows = [row for row in get("/api/v1/rosters").json()["rows"] if row["depot_id"] == "A"]
         [row] = [row for row in rows if row["target_date"] == str(THURSDAY)]
         assert (row["drivers"], row["why"].split(";")[0]) == (coming, cause.split(";")[0])
-        assert f"left at {coming} " not in row["why"]  # what stays is the crew, whoever comes of it
+        assert f"left at {coming} " not in row["why"]  # it states the crew that stays, not its attendance
         for cover in (cover for cover in plans(few)["A"].shifts if cover.date == THURSDAY):
             assert f">{cover.planned}/{cover.wanted}<" in get("/depot/A").text
         tomorrow = {depot.depot_id: depot.days[1].drivers for depot in current(spec).depots}

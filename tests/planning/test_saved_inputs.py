@@ -1,4 +1,5 @@
-"""What a publication was made from is kept under the digest of its content, and read back as it was."""
+"""The inputs of a publication are stored under the digest of their content, and read back
+unchanged."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ def inputs(lookback: int = 60) -> SavedInputs:
     return SavedInputs(saved_inputs.trim_panel(panel(), lookback), "5f0c", frozenset({"D2"}), STAFF)
 
 
-def test_it_comes_back_as_it_was_written(tmp_path: Path) -> None:
+def test_inputs_are_read_back_unchanged(tmp_path: Path) -> None:
     written = inputs()
     loaded = saved_inputs.read(tmp_path, saved_inputs.write(tmp_path, written))
     assert (loaded.bundle, loaded.strangers, loaded.staffing) == ("5f0c", {"D2"}, STAFF)
@@ -30,14 +31,14 @@ def test_it_comes_back_as_it_was_written(tmp_path: Path) -> None:
         np.testing.assert_array_equal(loaded.panel.window(60)[name], array)
 
 
-def test_it_holds_what_the_model_reads_of_the_whole_panel() -> None:
+def test_trimmed_panel_gives_the_model_the_same_window() -> None:
     whole = panel()
     for lookback in (60, 406):
         for name, array in whole.window(lookback).items():
             np.testing.assert_array_equal(saved_inputs.trim_panel(whole, lookback).window(lookback)[name], array)
 
 
-def test_intervals_of_a_young_depot_are_as_wide_as_when_they_were_published(tmp_path: Path) -> None:
+def test_intervals_of_a_new_depot_keep_their_published_width(tmp_path: Path) -> None:
     whole, levels = panel(), (0.1, 0.5, 0.9)
     demand = whole.demand.copy()
     demand[0, :-20] = np.nan
@@ -62,7 +63,7 @@ def test_the_same_inputs_have_the_same_name(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_one_that_is_damaged_gone_or_was_never_kept_is_told(tmp_path: Path) -> None:
+def test_damaged_deleted_and_never_saved_inputs_are_reported(tmp_path: Path) -> None:
     name = saved_inputs.write(tmp_path, inputs())
     file = tmp_path / f"{name}.npz"
     file.write_bytes(file.read_bytes()[:-1])
@@ -75,7 +76,7 @@ def test_one_that_is_damaged_gone_or_was_never_kept_is_told(tmp_path: Path) -> N
         saved_inputs.read(tmp_path, None)
 
 
-def test_one_that_no_page_could_hold_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inputs_over_the_size_limit_are_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     assert saved_inputs.too_large(inputs()) is None
     monkeypatch.setattr(saved_inputs, "MAX_BYTES", 1000)
     assert "more than the page's limit (1,000)" in str(saved_inputs.too_large(inputs()))

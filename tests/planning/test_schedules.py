@@ -1,4 +1,5 @@
-"""A published schedule: its states, and nights and overrides that change it only for more than the premium."""
+"""A published schedule: its states, and runs and overrides that change it only for more than the
+premium."""
 
 from __future__ import annotations
 
@@ -59,12 +60,12 @@ def states(spec: Spec) -> list[WeekState]:
     return schedules.week_states(changes(spec), cells)
 
 
-def test_a_week_is_a_draft_until_it_is_published_and_then_changed(fleet: Fleet) -> None:
+def test_week_goes_from_draft_to_published_to_changed(fleet: Fleet) -> None:
     before = current(fleet.spec)
     assert {state.state for state in states(fleet.spec)} == {"draft"}
     cells = [each for depot in before.depots for each in depot.days if each.target_date >= MONDAY]
     assert publish_week(fleet.spec) == len([each for each in cells if each.target_date < MONDAY + 7 * DAY])
-    assert publish_week(fleet.spec) == 0  # what is published keeps its notice
+    assert publish_week(fleet.spec) == 0  # published days keep their notice
     first = states(fleet.spec)[0]
     assert (first.state, first.by, first.depots, first.changes, first.premium) == ("published", ("Ana",), 4, 0, 0)
     middle = before.levels.index(0.5)
@@ -84,7 +85,7 @@ def test_a_week_is_a_draft_until_it_is_published_and_then_changed(fleet: Fleet) 
     assert (changed.monday, changed.changes, changed.premium) == (MONDAY, after.drivers - was, change.premium)
 
 
-def test_an_override_changes_a_published_crew_only_for_more_than_the_premium(fleet: Fleet) -> None:
+def test_override_changes_a_published_crew_only_above_the_premium(fleet: Fleet) -> None:
     publish_week(fleet.spec)
     published = day(current(fleet.spec))
     middle = current(fleet.spec).levels.index(0.5)
@@ -99,12 +100,12 @@ def test_an_override_changes_a_published_crew_only_for_more_than_the_premium(fle
     assert [each for each in changes(fleet.spec) if each.premium is not None] == []
 
 
-def test_later_nights_keep_the_schedule_and_record_each_change_with_its_premium(fleet: Fleet) -> None:
+def test_later_runs_record_each_change_of_the_schedule_with_its_premium(fleet: Fleet) -> None:
     publish_week(fleet.spec)
     told = {(each.depot_id, each.target_date): each.crews[""] for each in changes(fleet.spec)}
     dear = fleet.file.with_name("dear.yaml")
     dear.write_text(fleet.file.read_text("utf-8").replace("cost_short: 38", "cost_short: 380"), "utf-8")
-    spec = load(dear)  # under which more drivers are wanted, at far more than a premium
+    spec = load(dear)  # more drivers are wanted, at far more than a premium
     fleets.fill(spec, fleets.counts("ABCD", 101, 100), fleets.CITIES, now=AS_OF + DAY)
     publish_as_of(spec, AS_OF + DAY)
     after = current(spec)
@@ -123,11 +124,11 @@ def test_later_nights_keep_the_schedule_and_record_each_change_with_its_premium(
         assert each.premium == more * rate
         assert each.saving > each.premium
     count = len(changes(spec))
-    publish_as_of(spec, AS_OF + DAY + timedelta(hours=1))  # again, which changes nothing
+    publish_as_of(spec, AS_OF + DAY + timedelta(hours=1))  # repeated: changes nothing
     assert len(changes(spec)) == count
 
 
-def test_a_horizon_that_publishes_nothing_in_time_is_refused_and_the_default_covers_the_notice(tmp_path: Path) -> None:
+def test_rejects_horizons_shorter_than_the_notice_which_the_default_covers(tmp_path: Path) -> None:
     file = tmp_path / "pipeline.yaml"
     text = "name: fleet\ndemand: {source: {kind: csv, path: demand.csv}}\n"
     file.write_text(text + STAFFING.replace("notice_days: 2", "notice_days: 14"), "utf-8")
@@ -140,7 +141,7 @@ def test_a_horizon_that_publishes_nothing_in_time_is_refused_and_the_default_cov
         load(file)
 
 
-def test_what_if_answers_with_the_crew_that_an_override_would_have(fleet: Fleet) -> None:
+def test_what_if_answers_with_the_crew_of_the_equivalent_override(fleet: Fleet) -> None:
     publish_week(fleet.spec)
     publication = current(fleet.spec)
     told = {(each.depot_id, each.target_date): each.crews for each in changes(fleet.spec)}
@@ -156,7 +157,7 @@ def test_what_if_answers_with_the_crew_that_an_override_would_have(fleet: Fleet)
     assert day(current(fleet.spec)).drivers == answer.after.drivers
 
 
-def test_the_command_publishes_a_week_and_shows_states_and_changes(fleet: Fleet) -> None:
+def test_schedule_command_publishes_a_week_and_shows_states_and_changes(fleet: Fleet) -> None:
     file, week = str(fleet.file), THURSDAY.isoformat()
     shown = runner.invoke(app, ["schedule", file])
     assert shown.stdout.splitlines() == [f"{MONDAY}  draft"]
@@ -177,7 +178,7 @@ def test_the_command_publishes_a_week_and_shows_states_and_changes(fleet: Fleet)
         runner.invoke(app, ["schedule", file, "--publish", "2030-01-08"], catch_exceptions=False)
 
 
-def test_a_night_says_where_the_published_shifts_are_not_those_declared(fleet: Fleet) -> None:
+def test_run_reports_published_shifts_that_differ_from_the_declared_ones(fleet: Fleet) -> None:
     publish_week(fleet.spec)
     shifts = "  shifts: [{name: early, start: 06:00, end: 14:00, share: 1}]\n"
     fleet.file.write_text(fleet.file.read_text("utf-8") + shifts, "utf-8")

@@ -1,4 +1,4 @@
-"""A planner's override is shown at once, taken up by the next nights, and can be withdrawn."""
+"""A planner's override is shown at once, applied by later runs, and can be withdrawn."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.fleets import AS_OF, Fleet
 from tests.planning.nights import DAY, PROPOSED, THURSDAY, current, day, parts, publish_as_of
 
 
-def test_an_override_is_shown_at_once_with_totals_and_rosters_and_the_models_number(fleet: Fleet) -> None:
+def test_saved_override_updates_day_totals_and_rosters_at_once(fleet: Fleet) -> None:
     before = current(fleet.spec)
     service.save(fleet.spec, PROPOSED)
     after = current(fleet.spec)
@@ -49,7 +49,7 @@ def test_an_override_is_shown_at_once_with_totals_and_rosters_and_the_models_num
 
 
 @pytest.mark.parametrize("where", ["the audit", "the publication"])
-def test_an_override_its_publication_and_its_audit_are_written_together_or_not_at_all(
+def test_override_publication_and_audit_are_written_atomically(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     saved = service.save(fleet.spec, PROPOSED, audit=noted)
@@ -72,7 +72,7 @@ def test_an_override_its_publication_and_its_audit_are_written_together_or_not_a
             assert [row.what for row in access.entries(connection, fleet.spec.name)] == [saved.sentence()]
 
 
-def test_an_override_that_is_saved_again_is_the_same_one_until_it_is_another_or_was_withdrawn(fleet: Fleet) -> None:
+def test_saving_the_same_override_again_is_idempotent(fleet: Fleet) -> None:
     first = service.save(fleet.spec, PROPOSED, audit=noted)
     again = service.save(fleet.spec, PROPOSED, audit=noted)
     assert (again.override, again.sentence()) == (first.override, first.sentence())
@@ -93,7 +93,7 @@ def noted(connection: sa.Connection, change: service.OverrideChange) -> None:
     access.note(connection, entry)
 
 
-def test_a_withdrawn_override_leaves_the_page_as_it_was_and_its_row(fleet: Fleet) -> None:
+def test_withdrawal_restores_the_page_and_keeps_the_row(fleet: Fleet) -> None:
     before = current(fleet.spec)
     saved = service.save(fleet.spec, PROPOSED)
     service.withdraw(fleet.spec, saved.override.id, by="Ben")
@@ -105,7 +105,7 @@ def test_a_withdrawn_override_leaves_the_page_as_it_was_and_its_row(fleet: Fleet
         service.withdraw(fleet.spec, row.id, by="Ben")
 
 
-def test_withdrawing_what_a_newer_override_had_replaced_changes_nothing_and_says_so(fleet: Fleet) -> None:
+def test_withdrawing_a_superseded_override_changes_nothing(fleet: Fleet) -> None:
     first = service.save(fleet.spec, PROPOSED)
     service.save(fleet.spec, replace(PROPOSED, orders=70))
     before = current(fleet.spec)
@@ -114,7 +114,7 @@ def test_withdrawing_what_a_newer_override_had_replaced_changes_nothing_and_says
     assert current(fleet.spec) == before
 
 
-def test_the_next_night_takes_it_up_until_it_expires(fleet: Fleet) -> None:
+def test_later_runs_apply_an_override_until_it_expires(fleet: Fleet) -> None:
     service.save(fleet.spec, replace(PROPOSED, target_date=date(2024, 4, 12), until=date(2024, 4, 11)))
     fleets.fill(fleet.spec, fleets.counts("ABCD", 102, 100), fleets.CITIES, now=AS_OF + 2 * DAY)
     run = publish_as_of(fleet.spec, AS_OF + DAY)
@@ -139,7 +139,7 @@ def test_the_next_night_takes_it_up_until_it_expires(fleet: Fleet) -> None:
     )
 
 
-def test_what_it_was_worth_is_known_when_the_day_is_over(fleet: Fleet) -> None:
+def test_value_of_an_override_is_known_when_its_day_is_over(fleet: Fleet) -> None:
     model = day(current(fleet.spec), on=date(2024, 4, 10)).quantiles[1]
     service.save(fleet.spec, replace(PROPOSED, target_date=date(2024, 4, 10)))
     saved = service.save(fleet.spec, PROPOSED)
@@ -162,7 +162,7 @@ def test_what_it_was_worth_is_known_when_the_day_is_over(fleet: Fleet) -> None:
         ({"reason": "mood"}, "reason: found 'mood', wanted one of local event"),
     ],
 )
-def test_an_override_of_what_is_not_published_is_refused(
+def test_rejects_overrides_of_unpublished_days_and_depots(
     published_fleet: Fleet, wrong: Mapping[str, object], message: str
 ) -> None:
     with pytest.raises(OverrideError, match=message):
@@ -174,7 +174,7 @@ def test_an_override_of_what_is_not_published_is_refused(
 # --- closed weekdays --------------------------------------------------------------------------------------------------
 
 
-def test_a_planner_opens_a_weekday_that_never_comes_and_closes_it_again(without_thursdays: Fleet) -> None:
+def test_planner_opens_a_closed_weekday_and_closes_it_again(without_thursdays: Fleet) -> None:
     spec = without_thursdays.spec
     assert current(spec).note is None
     closed = day(current(spec))
@@ -187,7 +187,7 @@ def test_a_planner_opens_a_weekday_that_never_comes_and_closes_it_again(without_
     assert opened.drivers is not None
     assert opened.drivers >= 9
     assert parts(current(spec))
-    publish_as_of(spec, AS_OF)  # another night of the same morning takes it up
+    publish_as_of(spec, AS_OF)  # another run of the same morning applies it
     assert (day(current(spec)).open, day(current(spec)).quantiles) == (True, opened.quantiles)
     assert day(current(spec)).drivers == opened.drivers
     service.save(spec, replace(PROPOSED, orders=70))
@@ -198,7 +198,7 @@ def test_a_planner_opens_a_weekday_that_never_comes_and_closes_it_again(without_
     assert saved.revised.trouble is None
 
 
-def test_what_if_a_weekday_that_never_comes_were_open(without_thursdays: Fleet) -> None:
+def test_what_if_can_open_a_closed_weekday(without_thursdays: Fleet) -> None:
     spec = without_thursdays.spec
     questions = Questions.of(spec.paths.folder, current(spec))
     answer = questions.ask(Supposition("A", THURSDAY, "orders", 90))

@@ -1,4 +1,4 @@
-"""Edits of a week: people who are moved by hand, what it costs, and rules that forbid it."""
+"""Edits of a week: people moved by hand, the cost, and rules that forbid it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def edit(spec: Spec, person: str, shift: str | None, on: date = THURSDAY) -> Edi
     return shift_edits.save(spec, "A", [ShiftEdit(person, on, shift)], by="Ana")
 
 
-def test_a_question_costs_a_free_day_and_writes_nothing(fleet: Fleet) -> None:
+def test_asking_about_an_edit_returns_its_cost_and_writes_nothing(fleet: Fleet) -> None:
     before = current(fleet.spec)
     working = [who.name for who in plan(fleet.spec).positions if any(duty.date == THURSDAY for duty in who.duties)]
     free = [ShiftEdit(name, THURSDAY, "") for name in working]
@@ -65,11 +65,11 @@ def test_a_question_costs_a_free_day_and_writes_nothing(fleet: Fleet) -> None:
     assert current(fleet.spec) == before
 
 
-def test_a_shift_set_by_hand_holds_until_it_is_left_to_the_plan(fleet: Fleet) -> None:
+def test_shift_set_by_hand_holds_until_it_is_released(fleet: Fleet) -> None:
     was = shift_of(fleet.spec, "Bo")
     assert edit(fleet.spec, "Bo", "").moves[0] == Move("Bo", THURSDAY, was, "")
     assert shift_of(fleet.spec, "Bo") == ""
-    service.save(fleet.spec, PROPOSED)  # which plans the depot anew
+    service.save(fleet.spec, PROPOSED)  # replans the depot
     assert shift_of(fleet.spec, "Bo") == ""
     publish_as_of(fleet.spec, AS_OF)
     bo = next(who for who in plan(fleet.spec).positions if who.name == "Bo")
@@ -78,7 +78,7 @@ def test_a_shift_set_by_hand_holds_until_it_is_left_to_the_plan(fleet: Fleet) ->
     assert all(not who.assigned for who in plan(fleet.spec).positions)
 
 
-def test_more_people_than_the_optimum_are_drivers_who_come(fleet: Fleet) -> None:
+def test_people_added_beyond_the_optimum_count_as_attending_drivers(fleet: Fleet) -> None:
     before = day(current(fleet.spec)).drivers
     assert before is not None
     edits = [ShiftEdit(f"full-time {number}", THURSDAY, "early") for number in range(1, 10)]
@@ -108,9 +108,7 @@ def test_more_people_than_the_optimum_are_drivers_who_come(fleet: Fleet) -> None
         ("Bo", "early", date(2024, 1, 1), "date: found 2024-01-01, wanted a published day"),
     ],
 )
-def test_an_edit_that_cannot_be_is_refused_and_changes_nothing(
-    fleet: Fleet, person: str, shift: str, on: date, why: str
-) -> None:
+def test_rejected_edit_changes_nothing(fleet: Fleet, person: str, shift: str, on: date, why: str) -> None:
     before = current(fleet.spec)
     with pytest.raises(OverrideError) as refused:
         edit(fleet.spec, person, shift, on)
@@ -120,7 +118,7 @@ def test_an_edit_that_cannot_be_is_refused_and_changes_nothing(
         assert person_days.last_change(connection, fleet.spec.name) is None
 
 
-def test_rest_between_two_shifts_set_by_hand_is_a_rule(fleet: Fleet) -> None:
+def test_rest_rule_applies_between_shifts_set_by_hand(fleet: Fleet) -> None:
     person = "full-time 1"
     edit(fleet.spec, person, "late")
     with pytest.raises(OverrideError, match="the rest between shifts"):
@@ -140,7 +138,7 @@ def test_the_same_edit_twice_is_written_once_and_audited_once(fleet: Fleet) -> N
     assert len(audited) == 1
 
 
-def test_a_refusal_frees_the_day_until_a_planner_sets_it(fleet: Fleet) -> None:
+def test_refusal_frees_the_day_until_a_planner_sets_it(fleet: Fleet) -> None:
     """The newer of the two counts."""
     refusal = PersonDay("A", THURSDAY, "Bo", "early", "declined", "Bo", datetime.now(UTC))
     with Ledger.open(fleet.spec.ledger_url) as ledger, ledger.transaction() as connection:
@@ -151,7 +149,7 @@ def test_a_refusal_frees_the_day_until_a_planner_sets_it(fleet: Fleet) -> None:
     assert shift_of(fleet.spec, "Bo") == "early"
 
 
-def test_a_night_says_where_a_rule_forbids_what_was_set_by_hand(fleet: Fleet) -> None:
+def test_run_reports_shifts_set_by_hand_that_a_rule_forbids(fleet: Fleet) -> None:
     spec = load(fleet.file)
     edit(spec, "Bo", "early", FRIDAY)
     table = fleet.file.parent / "people.csv"
@@ -165,7 +163,7 @@ def test_a_night_says_where_a_rule_forbids_what_was_set_by_hand(fleet: Fleet) ->
     assert "A: shifts set by hand are left out of the plan for 1 people, since a day off forbids them" in str(run)
 
 
-def test_undo_puts_back_what_the_last_edit_replaced(fleet: Fleet) -> None:
+def test_undo_restores_the_shift_before_the_last_edit(fleet: Fleet) -> None:
     edit(fleet.spec, "Bo", "early")
     edit(fleet.spec, "Bo", "")
     assert shift_of(fleet.spec, "Bo") == ""
@@ -179,7 +177,7 @@ def test_undo_puts_back_what_the_last_edit_replaced(fleet: Fleet) -> None:
         shift_edits.undo(fleet.spec, "B", by="Ana")
 
 
-def test_candidates_for_a_shift_come_with_their_cost_or_the_rule_that_forbids_it(fleet: Fleet) -> None:
+def test_candidates_have_a_cost_or_a_forbidding_rule(fleet: Fleet) -> None:
     edit(fleet.spec, "Bo", "")
     candidates = shift_edits.candidates(fleet.spec, "A", THURSDAY, "late")
     by_name = {each.person: each for each in candidates}

@@ -1,4 +1,5 @@
-"""An override moves the totals of every level and week that its day is in, as the next night publishes them."""
+"""An override updates the totals of all levels and weeks that include its day, as the next run
+would publish them."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from forecaster.ledger.store import Ledger
 from tests.publishing.groups import fleet
 
 
-def test_an_override_moves_every_total_that_its_day_is_in_as_the_next_night_does(tmp_path: Path) -> None:
+def test_override_updates_totals_exactly_as_the_next_run_does(tmp_path: Path) -> None:
     spec = fleet.build(tmp_path)  # publishes, and then saves an override of depot D08 on the day
     with Ledger.open_reader(spec.ledger_url) as ledger:
         head = ledger.current(spec.name)

@@ -26,7 +26,7 @@ from tests.fleets import AS_OF, Fleet
 from tests.planning.nights import DAY, PROPOSED, THURSDAY, current, day
 
 
-def test_what_is_supposed_is_answered_as_the_model_would_with_that_input(published_fleet: Fleet) -> None:
+def test_what_if_equals_the_models_forecast_with_that_input(published_fleet: Fleet) -> None:
     published = current(published_fleet.spec)
     questions = Questions.of(published_fleet.spec.paths.folder, published)
     panel = panels.build(read_as_of(published_fleet.spec, as_of=AS_OF), published_fleet.spec)
@@ -41,7 +41,7 @@ def test_what_is_supposed_is_answered_as_the_model_would_with_that_input(publish
     np.testing.assert_allclose([after for _, _, after in answer.week], expected, rtol=1e-5)
 
 
-def test_a_closure_and_a_number_of_orders_are_answered_in_drivers_and_money(published_fleet: Fleet) -> None:
+def test_closure_and_order_count_are_answered_in_drivers_and_cost(published_fleet: Fleet) -> None:
     questions = Questions.of(published_fleet.spec.paths.folder, current(published_fleet.spec))
     closed = questions.ask(Supposition("A", THURSDAY, "closed")).after
     assert (closed.open, closed.orders, closed.drivers, closed.vans, closed.cost) == (False, 0, 0, 0, 0)
@@ -55,7 +55,7 @@ def test_a_closure_and_a_number_of_orders_are_answered_in_drivers_and_money(publ
     assert more.after.cost_of_all > more.before.cost_of_all
 
 
-def test_several_depots_and_days_are_asked_at_once(published_fleet: Fleet) -> None:
+def test_several_depots_and_days_can_be_asked_at_once(published_fleet: Fleet) -> None:
     published = current(published_fleet.spec)
     questions = Questions.of(published_fleet.spec.paths.folder, published)
     friday = THURSDAY + DAY
@@ -71,14 +71,14 @@ def test_several_depots_and_days_are_asked_at_once(published_fleet: Fleet) -> No
     assert share.after.orders == share_of_orders(day(published).quantiles[1], 50)
 
 
-def test_it_is_told_which_depots_lose_a_van(published_fleet: Fleet) -> None:
+def test_answer_names_depots_that_lose_a_van(published_fleet: Fleet) -> None:
     published = current(published_fleet.spec)
     questions = Questions.of(published_fleet.spec.paths.folder, published)
     answer = questions.ask(Supposition("A", THURSDAY, "orders", 250))
     moved = {van.depot_id: van.after - van.before for van in answer.moved_vans}
     assert moved["A"] > 0
     lost = [depot for depot, vans in moved.items() if vans < 0]
-    assert lost  # thirty vans are fewer than that many orders and the others need
+    assert lost  # thirty vans are fewer than needed by these orders and the other depots
     for van in answer.moved_vans:
         roster = day(published, van.depot_id).roster
         assert roster is not None
@@ -87,7 +87,7 @@ def test_it_is_told_which_depots_lose_a_van(published_fleet: Fleet) -> None:
     assert [van.depot_id for van in some.moved_vans] == ["A"]
 
 
-def test_what_is_on_or_off_is_told_from_what_is_a_number(published_fleet: Fleet) -> None:
+def test_binary_covariates_are_recognized_and_invalid_numbers_rejected(published_fleet: Fleet) -> None:
     questions = Questions.of(published_fleet.spec.paths.folder, current(published_fleet.spec))
     assert questions.yes_or_no == {"promo"}
     with pytest.raises(OverrideError, match=r"percent: found nan, wanted a number from -100 to 1000"):
@@ -98,7 +98,7 @@ def test_what_is_on_or_off_is_told_from_what_is_a_number(published_fleet: Fleet)
         questions.ask(Supposition("A", THURSDAY, "closed", last=THURSDAY - DAY))
 
 
-def test_asking_keeps_nothing_and_saving_shows_what_was_answered(fleet: Fleet) -> None:
+def test_asking_stores_nothing_and_saving_matches_the_answer(fleet: Fleet) -> None:
     before = current(fleet.spec)
     answer = Questions.of(fleet.spec.paths.folder, before).ask(Supposition("A", THURSDAY, "orders", 90))
     assert current(fleet.spec) == before
@@ -112,7 +112,7 @@ def test_asking_keeps_nothing_and_saving_shows_what_was_answered(fleet: Fleet) -
     )
 
 
-def test_a_bundle_that_is_not_believed_is_told_and_orders_are_answered_still(fleet: Fleet) -> None:
+def test_untrusted_bundle_is_reported_and_orders_are_still_answered(fleet: Fleet) -> None:
     (fleet.bundle / bundle.SEAL).write_bytes(b"\0" * 96)
     questions = Questions.of(fleet.spec.paths.folder, current(fleet.spec))
     with pytest.raises(BundleError, match=r"the model cannot be asked: bundle .* is not trusted"):
@@ -121,7 +121,7 @@ def test_a_bundle_that_is_not_believed_is_told_and_orders_are_answered_still(fle
     assert questions.kinds == ("orders", "percent", "closed")
 
 
-def test_the_page_answers_shows_and_saves(fleet: Fleet) -> None:
+def test_page_answers_shows_and_saves(fleet: Fleet) -> None:
     app = create_app(fleet.spec.ledger_url, pipeline="small", clock=lambda: AS_OF, spec=fleet.spec)
 
     def get(path: str) -> httpx.Response:
@@ -151,7 +151,7 @@ def test_the_page_answers_shows_and_saves(fleet: Fleet) -> None:
 
 
 @pytest.mark.skipif(not CHROMIUM.exists(), reason="there is no /usr/bin/chromium on this machine")
-def test_who_signed_in_as_planner_saves_and_withdraws_in_a_browser_without_scripts_and_a_viewer_may_not(
+def test_planner_saves_and_withdraws_without_javascript_and_a_viewer_may_not(
     fleet: Fleet,
 ) -> None:
     with signing_in(fleet.spec.ledger_url, AS_OF, fleet.spec) as (address, provider), sync_playwright() as playwright:
@@ -193,7 +193,7 @@ def test_who_signed_in_as_planner_saves_and_withdraws_in_a_browser_without_scrip
 
 
 @pytest.mark.skipif(not CHROMIUM.exists(), reason="there is no /usr/bin/chromium on this machine")
-def test_what_a_planner_sees_is_usable_by_all(fleet: Fleet) -> None:
+def test_planner_pages_are_accessible(fleet: Fleet) -> None:
     with signing_in(fleet.spec.ledger_url, AS_OF, fleet.spec) as (address, provider), sync_playwright() as playwright:
         provider.signs_in = {"email": "ana@example.com"}
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)

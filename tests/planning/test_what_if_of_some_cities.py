@@ -1,4 +1,4 @@
-"""Who sees some cities is answered a what-if as if theirs were all depots that there are."""
+"""A reader of some cities gets what-if answers as if their depots were the only ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from tests.dashboards.guests import SECRET, Guest, declared, house, signed_in
 from tests.fleets import AS_OF, CITIES, Fleet
 from tests.planning.nights import PROPOSED, STAFFING, THURSDAY, current, day, publish_nights
 
-WITHOUT_VANS = "staffing: {orders_per_driver: 10, cost_short: 38, cost_idle: 22}\n"  # which all depots share
+# vans would be shared by all depots
+WITHOUT_VANS = "staffing: {orders_per_driver: 10, cost_short: 38, cost_idle: 22}\n"
 KINDS = ("orders", "closed", "open", "promo")
 VALUES = ("0", "1", "90")
 ALL_COSTS = "The same, of all your depots that day"
@@ -29,7 +30,8 @@ ALL_COSTS = "The same, of all your depots that day"
 
 @dataclass(frozen=True)
 class Readers:
-    """Readers of the same cities, of the whole fleet's page and of one that has the depots of these cities alone."""
+    """Readers of the same cities: of the whole fleet's page, and of a fleet with only these cities'
+    depots."""
 
     whole: Guest
     alone: Guest
@@ -56,12 +58,13 @@ def readers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Readers]:
 
 
 def _answer(body: str) -> str:
-    """The part of a plan's page that answers; the rest names the publication's instant and this reader's token."""
+    """Section of a plan's page with the answer; the rest contains the publication's instant and the
+    reader's token."""
     found_section = re.search(r'<h3 id="answer">.*?</table>', body, re.S)
     return found_section[0] if found_section else ""
 
 
-def test_each_what_if_in_each_format_is_that_of_their_depots_alone(readers: Readers) -> None:
+def test_every_answer_equals_that_of_a_fleet_with_only_their_depots(readers: Readers) -> None:
     answered = 0
     for depot, kind, value in product("ABCD", KINDS, VALUES):
         asked = f"kind={kind}&value={value}"
@@ -78,10 +81,10 @@ def test_each_what_if_in_each_format_is_that_of_their_depots_alone(readers: Read
 
 
 @pytest.mark.parametrize("cities", [["Ulm"], ["Bonn"], ["Ulm", "Bonn"], ["*"]])
-def test_the_cost_of_all_is_that_of_the_rosters_which_the_reader_sees(
+def test_cost_of_all_covers_only_the_rosters_that_the_reader_sees(
     fleet: Fleet, cities: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of readers of every depot also after an override is saved, with vans that all cities share."""
+    """For readers of all depots, also after an override is saved, with vans shared by all cities."""
     monkeypatch.setenv("PAGE_SECRET", SECRET)
     visible = [depot for depot, city in CITIES.items() if city in cities or "*" in cities]
     depot = visible[0]
@@ -99,7 +102,7 @@ def test_the_cost_of_all_is_that_of_the_rosters_which_the_reader_sees(
 
 
 def _triple_bonn(spec: Spec) -> None:
-    """Let the depots of Bonn expect three times as much, and leave those of Ulm as they are published."""
+    """Triple the expected orders of the depots of Bonn, and leave those of Ulm as published."""
     publication = current(spec)
     others = [depot for depot, city in CITIES.items() if city == "Bonn"]
     inputs = saved_inputs.read(spec.paths.saved_inputs, publication.desk)
@@ -119,8 +122,8 @@ def _triple_bonn(spec: Spec) -> None:
             soundness.write_digest(connection, number)
 
 
-@pytest.mark.parametrize("vans", [12, 30])  # which are too few on that day, and enough
-def test_no_answer_depends_on_what_other_cities_need(
+@pytest.mark.parametrize("vans", [12, 30])  # too few on that day, and enough
+def test_answers_are_independent_of_other_cities_needs(
     tmp_path: Path, vans: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PAGE_SECRET", SECRET)
@@ -142,7 +145,7 @@ def test_no_answer_depends_on_what_other_cities_need(
     assert _reader(fleet, ["*"])(paths[2]).json() != whole
 
 
-def test_who_sees_no_city_is_answered_nothing(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reader_without_cities_gets_no_answer(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PAGE_SECRET", SECRET)
     reader = _reader(fleet, [])
     for path in (f"/api/v1/what-if?date={THURSDAY}&depot=A&kind=closed", f"/day/{THURSDAY}/A"):

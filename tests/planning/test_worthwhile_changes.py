@@ -1,4 +1,4 @@
-"""A day that is published already is rostered anew only where that is worth it: overrides, later runs, and what-if."""
+"""A published day is rostered again only if that is worthwhile: overrides, later runs, and what-if."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from tests.planning.nights import DAY, PROPOSED, STAFFING, THURSDAY, current, da
 
 @pytest.fixture(scope="module")
 def costly(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
-    """A fleet with vans enough, in which a changed crew costs what three missing drivers do."""
+    """A fleet with enough vans, in which changing a crew costs as much as three missing drivers."""
     staffing = STAFFING.replace("vans: {total: 30}", "vans: {total: 300}, change_cost: 114")
     return publish_nights(tmp_path_factory.mktemp("costly"), fleets.counts("ABCD"), staffing=staffing)
 
 
-def test_an_override_changes_a_crew_only_where_that_saves_more_than_it_costs(costly: Fleet) -> None:
+def test_override_changes_a_crew_only_if_that_saves_more_than_it_costs(costly: Fleet) -> None:
     published = day(current(costly.spec))
     assert published.drivers is not None
     assert published.roster is not None
     assert (published.roster.left, published.roster.changed_at) == (None, None)
     middle = current(costly.spec).levels.index(0.5)
-    orders = round(published.quantiles[middle]) + 15  # of a driver and a half
+    orders = round(published.quantiles[middle]) + 15  # worth a driver and a half
     some_more = replace(PROPOSED, orders=orders)
     answer = Questions.of(costly.spec.paths.folder, current(costly.spec)).ask(
         Supposition("A", THURSDAY, "orders", orders)
@@ -55,14 +55,14 @@ def test_an_override_changes_a_crew_only_where_that_saves_more_than_it_costs(cos
     assert day(current(costly.spec)).drivers == published.drivers
 
 
-def test_a_later_run_of_the_same_day_leaves_what_is_not_worth_a_change_and_the_next_day_plans_anew(
+def test_rerun_keeps_crews_not_worth_changing_and_the_next_day_replans(
     costly: Fleet,
 ) -> None:
     first = current(costly.spec)
     before = {(depot.depot_id, there.target_date): there for depot in first.depots for there in depot.days}
     cheaper = costly.file.with_name("cheaper.yaml")
     cheaper.write_text(costly.file.read_text("utf-8").replace("cost_short: 38", "cost_short: 99"), "utf-8")
-    spec = load(cheaper)  # under which all want more drivers, at a saving of less than a change
+    spec = load(cheaper)  # all depots want more drivers, but save less than a change costs
     publish_as_of(spec, AS_OF + timedelta(hours=2))
     later = current(spec)
     assert later.run_id != first.run_id or later.published_at > first.published_at

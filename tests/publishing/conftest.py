@@ -12,5 +12,5 @@ from tests.fleets import Fleet
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Fleet:
-    """A copy that a test may damage."""
+    """Copy of the fleet that a test may damage."""
     return fleets.build_fleet(tmp_path / "fleet")

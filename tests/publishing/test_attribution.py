@@ -1,4 +1,4 @@
-"""The parts of a change add up to the published difference, to the order."""
+"""The parts of a change add up exactly to the published difference."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def of(*steps: float) -> dict[str, int]:
     return {name: int(orders[0, 0]) for name, orders in attribute_change(swaps(*steps)).items()}
 
 
-def test_each_part_is_the_difference_that_its_swap_makes() -> None:
+def test_each_part_is_the_difference_made_by_its_swap() -> None:
     #            published, model, again, calendar, restated, actuals, weights, tonight, now
     change = of(100.0, 90.0, 90.0, 110.0, 105.0, 112.0, 120.0, 118.0, 130.0)
     assert change == {
@@ -31,11 +31,11 @@ def test_each_part_is_the_difference_that_its_swap_makes() -> None:
     assert sum(change.values()) == 130 - 100
 
 
-def test_what_cannot_be_made_again_counts_as_the_models() -> None:
+def test_irreproducible_remainder_counts_as_the_models_part() -> None:
     assert of(100.0, 100.0, 97.0, 97.0, 97.0, 97.0, 97.0, 97.0, 97.0)["model"] == -3
 
 
-def test_halves_are_rounded_as_pages_round_them() -> None:
+def test_halves_are_rounded_as_on_the_page() -> None:
     change = of(100.5, 100.5, 100.5, 101.5, 101.5, 101.5, 101.5, 101.5, 101.5)
     assert change["calendar"] == round(101.5) - round(100.5) == 2
 

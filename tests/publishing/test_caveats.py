@@ -1,4 +1,4 @@
-"""What is said beside a forecast of depots that count twice."""
+"""Notes on depots that are counted twice."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def panel_of(demand: np.ndarray, *names: str) -> Panel:
     return replace(bare(demand), depot_ids=names)
 
 
-def test_readers_are_told_of_a_depot_that_is_the_sum_of_the_others() -> None:
+def test_depot_that_is_the_sum_of_others_is_reported_to_readers() -> None:
     panel = panel_of(np.vstack([COUNTS, COUNTS.sum(axis=0)]), "P1", "P2", "P3", "All sites")
     assert caveats.totals_among_depots(panel) == [
         "Depot All sites is the sum of other depots, so totals of all depots count its orders twice."
     ]
 
 
-def test_nothing_is_said_of_depots_that_are_no_sum() -> None:
+def test_depots_that_are_not_sums_are_not_reported() -> None:
     assert caveats.totals_among_depots(panel_of(COUNTS, "P1", "P2", "P3")) == []

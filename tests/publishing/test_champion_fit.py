@@ -1,4 +1,4 @@
-"""A champion under a pipeline file that wants something else says in one sentence what becomes of it."""
+"""A champion that differs from the pipeline file is explained in one sentence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNTIL = "; it stays in use until a night admits another."
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """The pipeline file of a fleet whose last run knew the same file."""
+    """Pipeline file of a fleet whose last run used the same file."""
     fleet = fleets.build_fleet(tmp_path / "fleet")
     plan.save_spec(fleet.spec)
     return fleet.file
@@ -45,7 +45,7 @@ def noted(call: Call, file: Path) -> tuple[str, str | None]:
     return published["tier"], published["note"]
 
 
-def test_where_the_file_is_what_it_was_nothing_is_said(call: Call, file: Path) -> None:
+def test_unchanged_pipeline_file_gives_no_notes(call: Call, file: Path) -> None:
     assert sentences(file) == []
     assert noted(call, file) == ("champion", None)
 
@@ -62,7 +62,7 @@ def test_where_the_file_is_what_it_was_nothing_is_said(call: Call, file: Path) -
         ),
     ],
 )
-def test_one_that_cannot_forecast_says_so_and_what_comes_next(
+def test_incompatible_champion_is_reported_with_the_next_step(
     call: Call, file: Path, before: str, after: str, reason: str
 ) -> None:
     changed(file, before, after)
@@ -81,7 +81,7 @@ def test_one_that_cannot_forecast_says_so_and_what_comes_next(
         ("static: [city]", "static: []", "The champion describes depots by city, the pipeline file by none"),
     ],
 )
-def test_one_that_can_forecasts_on_and_says_what_it_does_otherwise(
+def test_usable_champion_reports_its_differences(
     call: Call, file: Path, before: str, after: str, sentence: str
 ) -> None:
     changed(file, before, after)
@@ -93,7 +93,7 @@ def test_one_that_can_forecasts_on_and_says_what_it_does_otherwise(
     assert found in str(note)
 
 
-def test_a_renamed_pipeline_says_where_its_champion_is(call: Call, file: Path) -> None:
+def test_renamed_pipeline_reports_the_champion_of_its_old_name(call: Call, file: Path) -> None:
     changed(file, "name: small", "name: tiny\nfleet: small")
     why = "he champion of 'small' forecasts under that name alone; the next night of 'tiny' trains one"
     assert noted(call, file) == ("fallback", f"Seasonal-naive fallback: t{why}.")

@@ -1,4 +1,4 @@
-"""A forecast goes out from a bundle that is believed, says what has to be said of it, and can be made again."""
+"""A forecast comes from a trusted bundle, has the required notes, and can be reproduced."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def predicted(call: Call, fleet: Fleet, *more: object) -> tuple[int, dict[str, o
     return code, json.loads(out), err
 
 
-def test_what_is_said_of_a_forecast_without_a_model_is_said_once_a_line_a_sentence(call: Call, fleet: Fleet) -> None:
+def test_fallback_note_is_printed_once_on_standard_error(call: Call, fleet: Fleet) -> None:
     (fleet.bundle / WEIGHTS).write_bytes(b"damaged")
     code, out, err = call("predict", fleet.file, "--as-of", AS_OF.isoformat())
     assert code == 3
@@ -62,7 +62,7 @@ def note(call: Call, fleet: Fleet, *more: object) -> str:
     return str(output["note"])
 
 
-def test_the_same_candidate_gives_the_same_bytes_as_folder_and_as_file(tmp_path: Path) -> None:
+def test_same_candidate_gives_identical_bundle_folder_and_file(tmp_path: Path) -> None:
     fleet = fleets.build_own_fleet(tmp_path / "own")
     knowledge = read_as_of(fleet.spec, as_of=AS_OF)
     panel = panels.build(knowledge, fleet.spec)
@@ -77,7 +77,7 @@ def test_the_same_candidate_gives_the_same_bytes_as_folder_and_as_file(tmp_path:
     assert (again.parent / packed).read_bytes() == (fleet.bundle.parent / packed).read_bytes()
 
 
-def test_a_manifest_says_what_the_model_is_and_what_it_was_made_from(fleet: Fleet) -> None:
+def test_manifest_describes_the_model_and_its_inputs(fleet: Fleet) -> None:
     manifest = bundle.read(fleet.bundle, keys.trusted_keys(fleet.spec.paths.folder)).manifest
     assert manifest["spec_digest"] == fleet.spec.digest
     assert manifest["lake_versions"] == {"demand": 0, "depots": 0, "events": -1}
@@ -90,7 +90,7 @@ def test_a_manifest_says_what_the_model_is_and_what_it_was_made_from(fleet: Flee
     assert {"scores", "cutoff", "levels", "inputs", "calendar", "horizon", "lookback"} <= set(manifest)
 
 
-def test_folder_and_file_forecast_the_same_under_the_same_name(fleet: Fleet, call: Call) -> None:
+def test_bundle_folder_and_file_give_the_same_forecast(fleet: Fleet, call: Call) -> None:
     outputs = [
         predicted(call, fleet),
         predicted(call, fleet, "--bundle", fleet.bundle),
@@ -108,7 +108,7 @@ def test_folder_and_file_forecast_the_same_under_the_same_name(fleet: Fleet, cal
     assert as_champion == as_folder == as_file
 
 
-def test_the_forecast_can_be_had_as_csv_parquet_and_json(fleet: Fleet, call: Call) -> None:
+def test_forecast_is_written_as_csv_parquet_and_json(fleet: Fleet, call: Call) -> None:
     command = [sys.executable, "-m", "forecaster", "predict", str(fleet.file), "--as-of", AS_OF.isoformat(), "--out"]
     process = {
         kind: subprocess.run([*command, kind], capture_output=True, check=True, cwd=ROOT)
@@ -180,7 +180,7 @@ def gone(fleet: Fleet) -> None:
     ],
     ids=["model", "weights", "manifest", "seal", "missing", "further", "linked", "foreign", "distrusted", "gone"],
 )
-def test_whatever_is_wrong_with_a_bundle_the_fallback_goes_out_and_says_it_loudly(
+def test_damaged_bundle_publishes_the_fallback_with_the_reason(
     damage: Callable[[Fleet], None], message: str, fleet: Fleet, call: Call
 ) -> None:
     damage(fleet)
@@ -193,11 +193,11 @@ def test_whatever_is_wrong_with_a_bundle_the_fallback_goes_out_and_says_it_loudl
             "The numbers repeat the same weekdays of earlier weeks: "
             "the model cannot be used at present; the next night looks again."
         )
-        assert head.note == readers  # of what is wrong with it, whoever runs the pipeline is told
+        assert head.note == readers  # readers see no details of the fault, which only operators need
         assert len(ledger.depots(head.publication_id)) == 4
 
 
-def test_the_prior_goes_out_where_it_stands_by_and_the_champion_cannot_be_used(fleet: Fleet) -> None:
+def test_standby_prior_replaces_an_unusable_champion(fleet: Fleet) -> None:
     spec, knowledge = fleet.spec, read_as_of(fleet.spec, as_of=AS_OF)
     with Ledger.open(spec.ledger_url) as ledger:
         for run_id in ("night", "another"):
@@ -213,7 +213,7 @@ def test_the_prior_goes_out_where_it_stands_by_and_the_champion_cannot_be_used(f
     assert (result.choice.tier, result.digest) == ("prior", fleet.bundle.name)
     assert result.notes[0].text.startswith("The prior forecasts: bundle ")
     assert "No such file" in result.notes[0].text
-    changed(MODEL)(fleet)  # and the prior's bundle too
+    changed(MODEL)(fleet)  # the prior's bundle is damaged, too
     assert forecast(spec, champion, knowledge).choice.tier == "fallback"
     assert not is_usable(spec, fleet.bundle)
 
@@ -222,7 +222,7 @@ def test_the_prior_goes_out_where_it_stands_by_and_the_champion_cannot_be_used(f
     ("domain", "message"),
     [("", "a tensor's data lie in another file"), ("com.microsoft", "of the domain 'com.microsoft'")],
 )
-def test_a_graph_that_reaches_outside_is_refused_though_we_signed_it(
+def test_rejects_graphs_with_external_references_even_if_signed(
     domain: str, message: str, fleet: Fleet, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = onnx.load_model_from_string((fleet.bundle / MODEL).read_bytes())
@@ -241,7 +241,7 @@ def test_a_graph_that_reaches_outside_is_refused_though_we_signed_it(
     assert (code, message in err) == (2, True)
 
 
-def test_a_history_older_than_declared_is_no_start(fleet: Fleet, call: Call) -> None:
+def test_rejects_history_older_than_max_age(fleet: Fleet, call: Call) -> None:
     code, _, err = call("predict", fleet.file, "--as-of", (AS_OF + timedelta(days=6)).isoformat())
     assert code == 4
     assert "the last reading is that of depot 'A' on 2024-04-09, 6 days before the last complete day" in err
@@ -249,7 +249,7 @@ def test_a_history_older_than_declared_is_no_start(fleet: Fleet, call: Call) -> 
     assert call("predict", fleet.file, "--as-of", (AS_OF + timedelta(days=5)).isoformat())[0] == 0
 
 
-def test_a_feed_that_has_stopped_is_told_of(fleet: Fleet, call: Call) -> None:
+def test_stopped_feed_is_reported(fleet: Fleet, call: Call) -> None:
     _, out, _ = call("predict", fleet.file, "--as-of", (AS_OF + timedelta(days=3)).isoformat())
     assert "The newest reading is of" not in out
     _, out, _ = call("predict", fleet.file, "--as-of", (AS_OF + timedelta(days=4)).isoformat())
@@ -258,14 +258,14 @@ def test_a_feed_that_has_stopped_is_told_of(fleet: Fleet, call: Call) -> None:
     assert "All forecast days are over." in out
 
 
-def test_a_silent_depot_is_named_where_the_others_are_not_silent(fleet: Fleet, call: Call) -> None:
+def test_silent_depot_is_named(fleet: Fleet, call: Call) -> None:
     fleets.fill(fleet.spec, fleets.counts("ABC", 112, 100), fleets.CITIES, now=AS_OF + timedelta(days=12))
     code, out, err = call("predict", fleet.file, "--as-of", (AS_OF + timedelta(days=12)).isoformat())
     assert (code, err) == (0, "")
     assert "D (2024-04-09): the last reading is more than 5 days older than the cutoff." in out
 
 
-def test_a_depot_that_the_bundle_does_not_know_starts_cold_and_says_so(fleet: Fleet, call: Call) -> None:
+def test_unknown_depots_start_cold_with_a_note(fleet: Fleet, call: Call) -> None:
     fleets.fill(fleet.spec, fleets.counts("E", first=97), {**fleets.CITIES, "E": "Ulm", "F": ""})
     code, output, _ = predicted(call, fleet)
     assert (code, output["depots"]) == (0, 6)
@@ -284,11 +284,12 @@ def last_run(fleet: Fleet) -> str:
         return next(run.run_id for run in ledger.runs("small") if run.run_id != "first")
 
 
-def test_a_published_forecast_is_made_again_to_the_last_value(fleet: Fleet, call: Call) -> None:
+def test_replay_reproduces_every_published_value(fleet: Fleet, call: Call) -> None:
     assert predicted(call, fleet)[0] == 0
     run = last_run(fleet)
     before = len(Lake(fleet.spec.lake_url).read("forecasts"))
-    # What was said later of the same days, as if it had been known then, is not among what the run read.
+    # Later corrections of the same days, recorded as if known then, are not part of what the run
+    # read.
     restated = [row.rsplit(",", 2)[0] + ",90,0" for row in fleets.counts("AB")]
     fleets.fill(fleet.spec, restated, fleets.CITIES)
     code, out, _ = call("replay", fleet.file, run, "--verify")
@@ -297,14 +298,14 @@ def test_a_published_forecast_is_made_again_to_the_last_value(fleet: Fleet, call
     assert len(Lake(fleet.spec.lake_url).read("forecasts")) == before
 
 
-def test_a_fallback_is_made_again_as_well(fleet: Fleet, call: Call) -> None:
+def test_replay_reproduces_a_fallback(fleet: Fleet, call: Call) -> None:
     gone(fleet)
     note(call, fleet)
     code, out, _ = call("replay", fleet.file, last_run(fleet), "--verify")
     assert (code, "from seasonal naive" in out, "all 72 values" in out) == (0, True, True)
 
 
-def test_a_value_that_differs_is_named_with_depot_and_day(fleet: Fleet, call: Call) -> None:
+def test_replay_names_differing_values_by_depot_and_day(fleet: Fleet, call: Call) -> None:
     predicted(call, fleet)
     lake, run = Lake(fleet.spec.lake_url), last_run(fleet)
     rows = lake.read("forecasts").to_pylist()
@@ -320,7 +321,7 @@ def test_a_value_that_differs_is_named_with_depot_and_day(fleet: Fleet, call: Ca
     assert call("replay", fleet.file, run)[0] == 0
 
 
-def test_what_is_no_longer_as_it_was_is_said(fleet: Fleet, call: Call) -> None:
+def test_replay_reports_changed_files(fleet: Fleet, call: Call) -> None:
     predicted(call, fleet)
     run = last_run(fleet)
     fleet.file.write_text(fleet.file.read_text("utf-8") + "backtest: {days: 9}\n", "utf-8")
@@ -351,7 +352,7 @@ finally:
 """
 EXTRAS = {"jax", "jaxlib", "flax", "optax", "orbax", "jax2onnx", "onnx", "jaxtyping", "mlflow", "prefect", "matplotlib"}
 EXTRAS |= {"fastapi", "uvicorn", "jinja2", "lightgbm", "prophet", "statsforecast", "scipy", "sklearn", "torch", "moto"}
-SOURCES = {"fsspec", "pandera"}  # of the base install, where a source is read
+SOURCES = {"fsspec", "pandera"}  # in the base install; needed only to read sources
 STAFFED = """
 staffing:
   orders_per_driver: 20
@@ -363,8 +364,8 @@ staffing:
 
 
 def test_a_machine_with_bundle_lake_and_base_install_predicts(fleet: Fleet, tmp_path: Path) -> None:
-    """Neither the sources nor the signing key are there, nor anything that trains, orchestrates or reads sources; weeks
-    of people are planned all the same."""
+    """Without sources, signing key, and packages for training, orchestration or reading sources;
+    weeks of people are planned anyway."""
     with Path(fleet.file).open("a", encoding="utf-8") as pipeline:
         pipeline.write(STAFFED)
     packed = shutil.move(fleet.bundle.with_name(f"{fleet.bundle.name}.tar.zst"), tmp_path)
@@ -387,8 +388,8 @@ def test_a_machine_with_bundle_lake_and_base_install_predicts(fleet: Fleet, tmp_
     assert f"4 depots from small {fleet.bundle.name}, tier champion, cutoff 2024-04-09" in process.stdout
 
 
-def test_replay_does_not_depend_on_when_it_is_asked(fleet: Fleet, call: Call) -> None:
-    """A bundle that was promoted since is another one than the run's."""
+def test_replay_is_independent_of_later_promotions(fleet: Fleet, call: Call) -> None:
+    """A later promotion does not change the run's bundle."""
     predicted(call, fleet)
     run = last_run(fleet)
     with Ledger.open(fleet.spec.ledger_url) as ledger:

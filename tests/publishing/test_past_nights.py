@@ -1,4 +1,4 @@
-"""Past nights for a first look: by the model of now, where it has not seen their days."""
+"""Past nights for a first look: by the current model, if it has not seen their days."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
 
 
 def _validated_until(day: date | None, fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The champion's training says up to which day it has looked."""
+    """Set the last day of the champion's validation."""
     real = past_nights.bundles.load
 
     def load(*arguments: Any) -> Any:
@@ -44,9 +44,7 @@ def _publish(fleet: Fleet, as_of: Any, run_id: str) -> Any:
     return past_nights.publish_past(fleet.spec, as_of=as_of, run_id=run_id)
 
 
-def test_a_morning_that_the_champion_has_not_seen_is_its_own_and_says_so(
-    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unseen_morning_is_forecast_by_the_current_champion(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     _validated_until((AS_OF - 6 * DAY).date(), fleet, monkeypatch)
     published = _publish(fleet, AS_OF - 5 * DAY, "unseen")
     assert (published.tier, published.bundle_digest, published.cutoff) == ("champion", fleet.bundle.name, "2024-04-04")
@@ -54,7 +52,7 @@ def test_a_morning_that_the_champion_has_not_seen_is_its_own_and_says_so(
     assert json.loads(published.to_json())["publication_id"] is not None
 
 
-def test_one_that_it_has_seen_falls_to_the_champion_of_then_or_the_fallback(
+def test_seen_morning_is_forecast_by_the_champion_of_that_date_or_the_fallback(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _validated_until((AS_OF - 4 * DAY).date(), fleet, monkeypatch)
@@ -63,11 +61,11 @@ def test_one_that_it_has_seen_falls_to_the_champion_of_then_or_the_fallback(
     assert "no model had been admitted by then" in published.note
 
 
-def test_a_model_that_does_not_say_what_it_has_seen_counts_as_having_seen_all(fleet: Fleet) -> None:
+def test_model_without_validation_date_counts_as_having_seen_all_days(fleet: Fleet) -> None:
     assert _publish(fleet, AS_OF - 3 * DAY, "silent").tier == "fallback"
 
 
-def test_tonight_is_published_once_more_beside_the_morning_before(
+def test_current_forecast_is_republished_and_compared_with_the_morning_before(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _validated_until((AS_OF - 9 * DAY).date(), fleet, monkeypatch)
@@ -84,7 +82,7 @@ def test_tonight_is_published_once_more_beside_the_morning_before(
     assert {day.change.since for day in days if day.change} == {(AS_OF - DAY).date()}
 
 
-def test_a_past_morning_is_kept_behind_what_is_shown(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_past_morning_is_kept_behind_the_shown_publication(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     _validated_until((AS_OF - 9 * DAY).date(), fleet, monkeypatch)
     with Ledger.open(fleet.spec.ledger_url) as ledger:
         ledger.start_run("tonight", pipeline="small", as_of=AS_OF, spec_digest=fleet.spec.digest, kind="refresh")
@@ -97,8 +95,9 @@ def test_a_past_morning_is_kept_behind_what_is_shown(fleet: Fleet, monkeypatch: 
         assert published.publication_id in [kept.publication_id for kept in ledger.publications("small")]
 
 
-def test_history_that_arrived_in_one_file_is_replayed_and_labelled(tmp_path: Path) -> None:
-    """Of a file as `init --from` writes it nothing was known on the mornings before it arrived."""
+def test_history_from_one_file_is_replayed_and_labeled(tmp_path: Path) -> None:
+    """With a file as written by `init --from`, nothing was known on the mornings before its
+    arrival."""
     fleet = fleets.build_fleet(tmp_path, recorded="arrival")
     with Ledger.open(fleet.spec.ledger_url) as ledger:
         ledger.start_run("tonight", pipeline="small", as_of=AS_OF, spec_digest=fleet.spec.digest, kind="refresh")
@@ -118,7 +117,7 @@ def test_history_that_arrived_in_one_file_is_replayed_and_labelled(tmp_path: Pat
         assert "treated as known on the morning after its day" in kept.note
 
 
-def test_a_prediction_of_an_earlier_time_stays_behind_the_shown_one_unless_told_to_replace_it(tmp_path: Path) -> None:
+def test_earlier_prediction_stays_behind_the_shown_one_unless_replacing(tmp_path: Path) -> None:
     fleet = fleets.build_fleet(tmp_path)
     week_ago = AS_OF - 7 * DAY
     arguments = {"bundle": None, "run_id": None, "note": None}

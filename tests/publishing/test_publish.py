@@ -1,4 +1,4 @@
-"""Publishing: what only explains, looks back or tidies up never holds up a forecast."""
+"""Publishing: steps that only explain, look back or clean up never block a forecast."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def one_day_later(spec: Spec) -> PublishedForecast:
 
 
 def published(folder: Path) -> Spec:
-    """A pipeline of two depots that was published once."""
+    """Pipeline of two depots, published once."""
     rows = (f"{depot},{day},{count}" for depot, count in (("A", 40), ("B", 10)) for day in days(FIRST, LAST))
     write(folder, "demand", "depot_id,date,demand", *rows)
     write(folder, "depots", "depot_id,city,vans", "A,Ulm,3", "B,Ulm,3")
@@ -45,12 +45,12 @@ def published(folder: Path) -> Spec:
     return spec
 
 
-def test_a_forecast_goes_out_though_nobody_can_say_why_it_moved(tmp_path: Path) -> None:
+def test_forecast_is_published_even_if_its_change_cannot_be_explained(tmp_path: Path) -> None:
     spec = published(tmp_path)
     folder = spec.paths.saved_inputs
     with Ledger.open(spec.ledger_url) as ledger:
         inputs = saved_inputs.read(folder, *ledger.desks())
-        # What the night before was made from covers other years than tonight's history.
+        # The inputs of the night before cover other years than the current history.
         elsewhere = replace(inputs.panel, days=inputs.panel.days - np.timedelta64(9999, "D"))
         name = saved_inputs.write(folder, replace(inputs, panel=elsewhere))
         with ledger.transaction() as connection:
@@ -61,7 +61,7 @@ def test_a_forecast_goes_out_though_nobody_can_say_why_it_moved(tmp_path: Path) 
     assert outcome.trouble.startswith("the reasons for changes are not computed: ")
 
 
-def test_a_forecast_goes_out_though_old_inputs_cannot_be_removed(tmp_path: Path) -> None:
+def test_forecast_is_published_even_if_old_inputs_cannot_be_removed(tmp_path: Path) -> None:
     spec = published(tmp_path)
     (spec.paths.saved_inputs / "in_the_way.npz").mkdir()
     outcome = one_day_later(spec)
@@ -70,7 +70,7 @@ def test_a_forecast_goes_out_though_old_inputs_cannot_be_removed(tmp_path: Path)
     assert outcome.trouble.startswith("inputs of earlier nights were not removed: ")
 
 
-def test_a_fleet_too_large_for_the_pages_memory_is_a_note_and_no_trouble(
+def test_fleet_too_large_for_the_page_gives_a_note_and_no_trouble(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = published(tmp_path)
@@ -81,7 +81,7 @@ def test_a_fleet_too_large_for_the_pages_memory_is_a_note_and_no_trouble(
     assert "more than the page's limit (1,000): what-ifs and immediate overrides are not available." in outcome.note
 
 
-def test_a_night_compares_another_system_and_goes_out_without_it(tmp_path: Path) -> None:
+def test_run_compares_the_legacy_system_and_publishes_without_it(tmp_path: Path) -> None:
     spec = published(tmp_path)
     legacy = Legacy.model_validate({"source": {"kind": "csv", "path": "old.csv"}, "columns": {"date": "day"}})
     spec = spec.model_copy(update={"legacy": legacy})
@@ -103,7 +103,7 @@ def test_a_night_compares_another_system_and_goes_out_without_it(tmp_path: Path)
     assert finding["message"].startswith("old.csv:3: column 'forecast': found 'lots'")
 
 
-def test_a_pipeline_whose_name_another_has_in_the_same_ledger_is_told_of(tmp_path: Path) -> None:
+def test_name_clash_of_two_pipelines_in_one_ledger_is_reported(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     fill(url, publication(2))
     tonight = publication(3)

@@ -1,4 +1,4 @@
-"""Forecasts that are not published: by a named bundle that cannot be used, and of days that are over."""
+"""Forecasts that are not published: by an unusable named bundle, and for past days."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tests.fleets import AS_OF, Fleet
 
 
 @pytest.mark.parametrize("fault", ["absent", "renamed", "tampered", "tampered file"])
-def test_a_named_bundle_that_cannot_be_used_ends_with_2_and_publishes_nothing(
+def test_unusable_named_bundle_exits_with_2_and_publishes_nothing(
     fault: str, fleet: Fleet, call: Call, tmp_path: Path
 ) -> None:
-    assert call("predict", fleet.file, "--as-of", AS_OF.isoformat())[0] == 0  # a champion is at hand
+    assert call("predict", fleet.file, "--as-of", AS_OF.isoformat())[0] == 0  # a champion exists
     rows = Lake(fleet.spec.lake_url).read("forecasts").num_rows
     bad = tmp_path / (fleet.bundle.name if fault.startswith("tampered") else "nope")
     if fault != "absent":
@@ -40,12 +40,12 @@ def test_a_named_bundle_that_cannot_be_used_ends_with_2_and_publishes_nothing(
     assert Lake(fleet.spec.lake_url).read("forecasts").num_rows == rows
 
 
-def test_a_forecast_whose_days_are_over_never_replaces_one_whose_days_are_not(fleet: Fleet, call: Call) -> None:
+def test_forecast_of_past_days_never_replaces_a_current_one(fleet: Fleet, call: Call) -> None:
     assert call("predict", fleet.file, "--as-of", AS_OF.isoformat())[0] == 0
     rows = Lake(fleet.spec.lake_url).read("forecasts").num_rows
     text = re.sub(r"max_age_days: \d+", "max_age_days: 999", fleet.file.read_text("utf-8"))
     fleet.file.write_text(text, "utf-8")
-    for days in (9, 400):  # a feed that has stopped, and a clock that is wrong
+    for days in (9, 400):  # a feed that has stopped, and a wrong clock
         code, out, _ = call("predict", fleet.file, "--as-of", (AS_OF + timedelta(days=days)).isoformat())
         assert code == 3
         assert "all days of the new forecast are over, and publication 1 stays" in out

@@ -1,4 +1,4 @@
-"""What was published long ago is made again, at the farthest horizon too."""
+"""Old publications are reproduced, including the longest horizon."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ from tests.dashboards.visitor import ask_locally
 from tests.fleets import AS_OF
 
 
-def test_of_sixty_one_days_the_last_is_made_again_supposed_explained_and_compared_as_the_first(
-    tmp_path: Path, call: Call
-) -> None:
-    """The farthest horizon, by what a planner and an operator ask of it."""
+def test_replay_what_if_explanations_and_accuracy_cover_a_horizon_of_61_days(tmp_path: Path, call: Call) -> None:
+    """The longest horizon, in the queries of planners and operators."""
     legacy = "legacy: {source: {kind: csv, path: legacy.csv}, columns: {made_on: made_on}}\n"
     fleet = fleets.build_fleet(tmp_path, legacy, horizon=61)
     long_ago, tomorrow = AS_OF - timedelta(days=63), AS_OF + timedelta(days=1)

@@ -1,4 +1,4 @@
-"""Earlier forecasts are held against what came, beside the seasonal naive on the same days."""
+"""Earlier forecasts are compared with actuals, next to the seasonal naive on the same days."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Row = tuple[str, str, date, int, float]  # run, depot, cutoff, days ahead, media
 def archive(
     lake: Lake, *rows: Row, at: datetime = datetime(2024, 2, 1, tzinfo=UTC), width: float = 2.0, tier: str = "fresh"
 ) -> None:
-    """Forecasts with a range of `width` to either side."""
+    """Archive forecasts with a range of ± `width`."""
     forecasts = [
         {
             "run_id": run,
@@ -59,7 +59,8 @@ def lake(tmp_path: Path) -> Lake:
 
 @pytest.fixture
 def panel() -> Panel:
-    """Depots A, B from Monday 1 January 2024 on, 21 days known: 100 a day at A, 10 at B, at last 110 at A."""
+    """Depots A, B from Monday 1 January 2024 on, with 21 known days: 100 a day at A, 10 at B, in
+    the last week 110 at A."""
     demand = np.tile(np.array([[100.0], [10.0]], np.float32), (1, 21))
     demand[0, 14:] = 110.0
     return replace(bare(demand), depot_ids=("A", "B"), attributes={"city": ("Town", "Port")})
@@ -69,7 +70,7 @@ def tallied(panel: Panel, lake: Lake, *weeks: date) -> dict[tuple[str, str, str]
     return {(tally.model, tally.part, tally.label): tally for tally in tally_weeks(panel, lake, weeks or (MONDAY,))}
 
 
-def test_who_forecast_is_told_apart(panel: Panel, lake: Lake) -> None:
+def test_accuracy_is_tallied_by_tier(panel: Panel, lake: Lake) -> None:
     cutoff = date(2024, 1, 14)
     archive(lake, ("n1", "A", cutoff, 1, 111.0), ("n1", "B", cutoff, 1, 9.0))
     archive(lake, ("n2", "A", cutoff, 2, 150.0), tier="fallback")
@@ -80,7 +81,7 @@ def test_who_forecast_is_told_apart(panel: Panel, lake: Lake) -> None:
     assert (FORECAST, TIER, "champion") not in tallies
 
 
-def test_errors_are_summed_with_their_sign_and_beside_the_naive_on_the_same_days(panel: Panel, lake: Lake) -> None:
+def test_signed_errors_are_summed_and_compared_with_the_naive_on_the_same_days(panel: Panel, lake: Lake) -> None:
     cutoff = date(2024, 1, 14)
     archive(lake, ("n1", "A", cutoff, 1, 111.0), ("n1", "A", cutoff, 2, 113.0), ("n1", "B", cutoff, 1, 9.0))
     tallies = tallied(panel, lake)
@@ -92,7 +93,7 @@ def test_errors_are_summed_with_their_sign_and_beside_the_naive_on_the_same_days
     assert (FORECAST, WEEKDAY, "Sun") not in tallies
 
 
-def test_what_was_forecast_of_a_former_id_is_the_renamed_depots(panel: Panel, lake: Lake) -> None:
+def test_forecasts_of_a_former_id_count_for_the_renamed_depot(panel: Panel, lake: Lake) -> None:
     cutoff = date(2024, 1, 14)
     archive(lake, ("n1", "Old", cutoff, 1, 111.0), ("n1", "B", cutoff, 1, 9.0), ("n2", "A", cutoff, 2, 113.0))
     tallies = {(t.model, t.part, t.label): t for t in tally_weeks(panel, lake, [MONDAY], None, {"Old": "A"})}
@@ -100,14 +101,14 @@ def test_what_was_forecast_of_a_former_id_is_the_renamed_depots(panel: Panel, la
     assert tallies[FORECAST, "city", "Town"].days == 2
 
 
-def test_of_a_night_that_was_run_again_the_last_word_counts(panel: Panel, lake: Lake) -> None:
+def test_last_forecast_of_a_repeated_run_counts(panel: Panel, lake: Lake) -> None:
     cutoff = date(2024, 1, 14)
     archive(lake, ("n2", "A", cutoff, 1, 110.0), at=datetime(2024, 2, 2, tzinfo=UTC))
     archive(lake, ("n1", "A", cutoff, 1, 300.0))
     assert tallied(panel, lake)[FORECAST, ALL, ""].absolute == 0.0
 
 
-def test_days_that_are_not_known_closed_or_after_the_cutoff_are_not_compared(panel: Panel, lake: Lake) -> None:
+def test_unknown_closed_and_future_days_are_not_compared(panel: Panel, lake: Lake) -> None:
     cutoff = date(2024, 1, 14)
     archive(lake, *(("n1", "A", cutoff, ahead, 1.0) for ahead in range(1, 8)), ("n1", "A", date(2024, 1, 21), 1, 1.0))
     archive(lake, ("n1", "gone", cutoff, 1, 1.0))
@@ -116,7 +117,7 @@ def test_days_that_are_not_known_closed_or_after_the_cutoff_are_not_compared(pan
     assert tallied(replace(panel, demand=demand, open=is_open), lake)[FORECAST, ALL, ""].days == 5
 
 
-def test_depots_are_told_the_worst_first_where_there_is_enough_to_compare(panel: Panel, lake: Lake) -> None:
+def test_depots_with_enough_days_are_listed_worst_first(panel: Panel, lake: Lake) -> None:
     cutoff = date(2024, 1, 14)
     archive(lake, *((f"n{k}", depot, cutoff, k, 12.0) for k in range(1, 8) for depot in ("A", "B")))
     archive(lake, ("n9", "B", date(2024, 1, 15), 1, 12.0))
@@ -126,7 +127,7 @@ def test_depots_are_told_the_worst_first_where_there_is_enough_to_compare(panel:
     assert labels == ["A", "B"]
 
 
-def test_a_publication_writes_what_came_of_earlier_ones_and_a_past_date_leaves_later_weeks(
+def test_publication_updates_earlier_accuracy_and_a_past_date_keeps_later_weeks(
     panel: Panel, lake: Lake, tmp_path: Path
 ) -> None:
     spec: Any = SimpleNamespace(
@@ -153,7 +154,7 @@ NO_ALIASES = pd.DataFrame({"alias": [], "depot_id": []}, dtype="str")
 def other_system(
     tmp_path: Path, panel: Panel, text: str, columns: str = ""
 ) -> tuple[external_forecasts.ExternalForecasts, list[Finding]]:
-    """What a declared file of another system says of a panel."""
+    """Parse a declared file of another system for a panel."""
     (tmp_path / "old.csv").write_text(text, "utf-8")
     file, findings = tmp_path / "pipeline.yaml", list[Finding]()
     source = f"legacy: {{source: {{kind: csv, path: old.csv}}{columns}}}"
@@ -163,9 +164,7 @@ def other_system(
     return rival, findings
 
 
-def test_another_system_is_compared_on_the_days_of_which_it_said_something(
-    panel: Panel, lake: Lake, tmp_path: Path
-) -> None:
+def test_legacy_system_is_compared_on_its_forecast_days(panel: Panel, lake: Lake, tmp_path: Path) -> None:
     cutoff = date(2024, 1, 14)
     archive(lake, ("n1", "A", cutoff, 1, 111.0), ("n1", "A", cutoff, 2, 113.0), ("n1", "B", cutoff, 1, 9.0))
     rival, findings = other_system(
@@ -178,9 +177,7 @@ def test_another_system_is_compared_on_the_days_of_which_it_said_something(
     assert findings == []
 
 
-def test_of_another_system_counts_what_it_had_said_by_the_morning_of_our_forecast(
-    panel: Panel, lake: Lake, tmp_path: Path
-) -> None:
+def test_legacy_forecasts_count_as_of_the_morning_of_ours(panel: Panel, lake: Lake, tmp_path: Path) -> None:
     archive(lake, *(("n1", "A", date(2024, 1, 16 - ahead), ahead, 110.0) for ahead in (1, 2, 3)))
     rows = "A,2024-01-16,112,2024-01-15\nA,2024-01-16,109,2024-01-16\nA,2024-01-16,110,2024-01-17\n"
     text = f"depot_id,date,forecast,said\n{rows}"
@@ -192,7 +189,7 @@ def test_of_another_system_counts_what_it_had_said_by_the_morning_of_our_forecas
     assert (HORIZON, "03") not in tallies
 
 
-def test_rows_of_another_system_that_cannot_be_read_are_told_and_left_out(panel: Panel, tmp_path: Path) -> None:
+def test_invalid_legacy_rows_are_reported_and_dropped(panel: Panel, tmp_path: Path) -> None:
     rival, findings = other_system(
         tmp_path, panel, "depot_id,date,forecast\nA,15.1.2024,1\nA,2024-01-15,many\nA,2024-01-15,-3\nC,2024-01-15,1\n"
     )
@@ -207,7 +204,7 @@ def test_rows_of_another_system_that_cannot_be_read_are_told_and_left_out(panel:
     ]  # fmt: skip
 
 
-def test_a_system_that_was_just_declared_is_compared_from_the_start(panel: Panel, lake: Lake, tmp_path: Path) -> None:
+def test_newly_declared_legacy_system_is_compared_from_the_start(panel: Panel, lake: Lake, tmp_path: Path) -> None:
     spec: Any = SimpleNamespace(
         name="p", ledger_url=f"sqlite:///{tmp_path / 'ledger.db'}", lake_url=lake.url, schedule=Schedule()
     )
@@ -219,11 +216,11 @@ def test_a_system_that_was_just_declared_is_compared_from_the_start(panel: Panel
     assert models == {FORECAST, NAIVE, LEGACY}
 
 
-def test_nothing_in_the_archive_is_nothing_to_tell(panel: Panel, lake: Lake) -> None:
+def test_empty_archive_gives_no_tallies(panel: Panel, lake: Lake) -> None:
     assert list(tally_weeks(panel, lake, [MONDAY])) == []
 
 
-def test_sums_of_weeks_are_put_together_and_make_rates() -> None:
+def test_weekly_sums_are_combined_into_rates() -> None:
     first = Tally(MONDAY, FORECAST, ALL, "", 2, 100.0, -10.0, 20.0, 1)
     both = combined([first, replace(first, actual=300.0, error=30.0, covered=2)])
     assert both is not None
@@ -232,7 +229,7 @@ def test_sums_of_weeks_are_put_together_and_make_rates() -> None:
     assert replace(first, actual=0.0).wape is None
 
 
-def test_the_ledger_writes_weeks_anew_and_keeps_half_a_year(tmp_path: Path) -> None:
+def test_ledger_replaces_weeks_and_keeps_half_a_year(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     old, new = date(2024, 1, 1), date(2024, 7, 1)
 

@@ -1,4 +1,5 @@
-"""What drifts is reckoned night by night from the archive, kept in the ledger, and told in the outcome of the night."""
+"""Drift is computed run by run from the archive, stored in the ledger, and reported in the run's
+outcome."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ def panel_of(demand: np.ndarray) -> Panel:
 
 
 def archive(spec: Spec, days: range, depots: int = DEPOTS, horizon: int = 1, first: date = START) -> None:
-    """Nights that forecast 200 for every depot and day, each with a run."""
+    """Archive nights that forecast 200 for every depot and day, each with a run."""
     table, runs = [], []
     for number in days:
         morning = first + timedelta(days=number)
@@ -114,14 +115,14 @@ def measures(spec: Spec, run_id: str = "tonight") -> Mapping[str, object]:
         return dict(row["measures"] or {})
 
 
-def test_an_empty_archive_says_nothing_and_fails_nothing(spec: Spec) -> None:
+def test_empty_archive_reports_no_drift(spec: Spec) -> None:
     assert track_drift(spec, panel_of(counts()), "tonight") is None
     assert drifts(spec) == []
     assert not {"depots_drifted", "depots_drift_tested"} & measures(spec).keys()
 
 
-def test_a_depot_that_was_renamed_drifts_beside_its_own_past(spec: Spec) -> None:
-    """Scored days have its former id, and so has the archive of those that are scored now."""
+def test_renamed_depot_is_compared_with_its_own_past(spec: Spec) -> None:
+    """Days scored earlier have its former id, and so has the archive of those scored now."""
     demand = counts()
     demand[3, -20:] *= 1.5
     archive(spec, range(DAYS))
@@ -134,7 +135,7 @@ def test_a_depot_that_was_renamed_drifts_beside_its_own_past(spec: Spec) -> None
     assert [drifted.label for drifted in drifts(spec) if drifted.part == drift.DEPOT] == ["New"]
 
 
-def test_nights_that_were_right_find_no_drift_and_say_how_many_depots_they_judged(spec: Spec) -> None:
+def test_accurate_forecasts_show_no_drift_and_count_the_tested_depots(spec: Spec) -> None:
     archive(spec, range(DAYS))
     assert track_drift(spec, panel_of(counts()), "tonight") is None
     assert drifts(spec) == []
@@ -142,7 +143,7 @@ def test_nights_that_were_right_find_no_drift_and_say_how_many_depots_they_judge
     assert measures(spec)["depots_drifted"] == NEVER_BEFORE | {"above": 0}
 
 
-def test_a_depot_at_another_level_is_told_with_its_beginning_which_the_next_nights_keep(spec: Spec) -> None:
+def test_level_drift_of_a_depot_keeps_its_beginning_in_later_runs(spec: Spec) -> None:
     archive(spec, range(DAYS))
     demand = counts()
     demand[3, -14:] = np.rint(demand[3, -14:] * 1.3)
@@ -161,7 +162,7 @@ def test_a_depot_at_another_level_is_told_with_its_beginning_which_the_next_nigh
     assert f"1 depot (D3 +{100 * (second.value - 1):.0f} % for {second.days} days)" in sentence
 
 
-def test_what_the_whole_network_does_is_the_networks_drift_and_no_depots(spec: Spec) -> None:
+def test_network_wide_drift_is_not_attributed_to_depots(spec: Spec) -> None:
     archive(spec, range(DAYS))
     demand = counts()
     demand[:, -14:] = np.rint(demand[:, -14:] * 0.8)
@@ -171,9 +172,7 @@ def test_what_the_whole_network_does_is_the_networks_drift_and_no_depots(spec: S
     assert measures(spec)["network_drifted"] == {"above": 0, "below": 1, "too_narrow": 0, "too_wide": 0}
 
 
-def test_a_night_reads_the_days_that_are_new_and_those_that_late_counts_may_change(
-    spec: Spec, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_scores_new_days_and_those_that_late_counts_may_change(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
     archive(spec, range(DAYS))
     track_drift(spec, panel_of(counts()[:, : DAYS - 1]), "tonight")
     asked: list[date] = []
@@ -192,7 +191,7 @@ def test_a_night_reads_the_days_that_are_new_and_those_that_late_counts_may_chan
     assert asked == []
 
 
-def test_the_newest_forecast_before_a_day_counts_and_closed_and_unknown_days_are_left_out(spec: Spec) -> None:
+def test_newest_forecast_counts_and_closed_or_unknown_days_are_skipped(spec: Spec) -> None:
     archive(spec, range(DAYS), horizon=3)
     demand = counts()
     demand[0, -1] = np.nan
@@ -206,7 +205,7 @@ def test_the_newest_forecast_before_a_day_counts_and_closed_and_unknown_days_are
     assert newest[0].median == [200.0] * (DEPOTS - 2)
 
 
-def test_days_that_fell_silent_and_a_covariate_that_stands_still_are_told(spec: Spec) -> None:
+def test_unknown_days_and_a_constant_covariate_are_reported(spec: Spec) -> None:
     random = np.random.default_rng(2)
     demand = counts(days=450)
     demand[:4, -20:] = np.nan
@@ -226,7 +225,7 @@ def test_days_that_fell_silent_and_a_covariate_that_stands_still_are_told(spec: 
     assert "covariate rain at a standstill" in sentence
 
 
-def test_what_is_kept_is_bounded(spec: Spec) -> None:
+def test_number_of_kept_days_is_bounded(spec: Spec) -> None:
     archive(spec, range(DAYS + 60))
     track_drift(spec, panel_of(counts()), "tonight")
     track_drift(spec, panel_of(counts(days=DAYS + 60)), "tonight")
@@ -235,7 +234,7 @@ def test_what_is_kept_is_bounded(spec: Spec) -> None:
     assert len(days) == tests_of_drift.DAYS
 
 
-def test_a_real_night_tells_a_planted_shift_on_its_page_in_its_outcome_and_to_prometheus(tmp_path: Path) -> None:
+def test_run_reports_a_planted_drift_on_page_in_outcome_and_metrics(tmp_path: Path) -> None:
     demand = counts()
     demand[3, -14:] = np.rint(demand[3, -14:] * 1.3)
     lines_of_csv = [
@@ -261,7 +260,7 @@ def test_a_real_night_tells_a_planted_shift_on_its_page_in_its_outcome_and_to_pr
     told = exposition.text(spec)
     assert 'forecaster_depots_drifted{direction="above",pipeline="t"} 1.0' in told
     assert 'forecaster_depots_drift_tested{pipeline="t"} 12.0' in told
-    assert measured_drift(night) is None  # repeated, it quotes the same as before
+    assert measured_drift(night) is None  # repeated, it reports the same as before
     night.as_of = at + timedelta(days=1)
     card = run_notes.card(None, panel_of(demand), measured_drift(night))
     assert f"measured on {at.date()}" in card

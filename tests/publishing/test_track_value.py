@@ -1,4 +1,5 @@
-"""What rosters cost is reckoned night by night: of what stood that morning, once, and again where a count changed."""
+"""Costs of rosters are computed run by run from that morning's crews, once, and again if a count
+changed."""
 
 from __future__ import annotations
 
@@ -45,14 +46,15 @@ def spec(tmp_path: Path) -> Spec:
 
 @pytest.fixture
 def panel() -> Panel:
-    """Depots A, B from Monday 1 January 2024 on, 21 days known: 100 a day at A, 10 at B, at last 110 at A."""
+    """Depots A, B from Monday 1 January 2024 on, with 21 known days: 100 a day at A, 10 at B, in
+    the last week 110 at A."""
     demand = np.tile(np.array([[100.0], [10.0]], np.float32), (1, 21))
     demand[0, 14:] = 110.0
     return replace(bare(demand), depot_ids=("A", "B"), attributes={"city": ("Town", "Port")})
 
 
 def run_night(spec: Spec, run_id: str, morning: date, orders: Sequence[float], kind: Kind = "night") -> None:
-    """A run as of a morning that forecast A and B of that day without any doubt."""
+    """Add a run as of a morning with certain forecasts of A and B for that day."""
     with Ledger.open(spec.ledger_url) as ledger:
         as_of = datetime.combine(morning, datetime.min.time(), UTC) + timedelta(hours=3)
         ledger.start_run(run_id, pipeline=spec.name, as_of=as_of, spec_digest=spec.digest, kind=kind)
@@ -63,7 +65,7 @@ def run_night(spec: Spec, run_id: str, morning: date, orders: Sequence[float], k
 
 
 def costs(spec: Spec, part: str = value.ALL, cities: Sequence[str] | None = None) -> dict[tuple[str, str, str], float]:
-    """Monday, label and way → cost."""
+    """(Monday, label, policy) → cost."""
     with Ledger.open_reader(spec.ledger_url) as ledger, ledger.transaction() as connection:
         weeks = value.week_costs(connection, spec.name, "EUR", since=date(2024, 1, 1), part=part, cities=cities)
     return {(str(week.week), week.label, week.way): week.cost for week in weeks}
@@ -74,8 +76,9 @@ def days_of(spec: Spec) -> list[value.ValuedDay]:
         return list(value.valued_days(connection, spec.name))
 
 
-def test_a_day_costs_what_its_mornings_crews_lacked_or_had_too_many(spec: Spec, panel: Panel) -> None:
-    """Twelve drivers at A where eleven were needed, one too many: 10. Last week's ten were one short: 30."""
+def test_cost_of_a_day_counts_missing_and_idle_drivers_of_its_crews(spec: Spec, panel: Panel) -> None:
+    """Twelve drivers at A for a need of eleven, one surplus: 10. Last week's ten were one short:
+    30."""
     run_night(spec, "n1", MONDAY, (120.0, 10.0))
     track_value(spec, panel)
     assert costs(spec) == {
@@ -92,12 +95,13 @@ def test_a_day_costs_what_its_mornings_crews_lacked_or_had_too_many(spec: Spec, 
 
 
 def test_worked_hours_are_compared_with_the_plan_where_they_are_known(spec: Spec, panel: Panel) -> None:
-    """Eleven drivers were needed at A: nine worked, two short for 60, where twelve of the plan cost 10."""
+    """Eleven drivers were needed at A: nine worked, two short for 60, while the planned twelve cost
+    10."""
     run_night(spec, "n1", MONDAY, (120.0, 10.0))
     track_value(spec, panel)
     assert ("2024-01-15", "", WORKED) not in costs(spec)
     nine = WorkedHours({MONDAY: pd.DataFrame({"depot_id": ["A"], "shift": [""], "hours": [9 * 8.0 - 3]})})
-    track_value(spec, panel, worked=nine)  # which came a night later
+    track_value(spec, panel, worked=nine)  # arrived a night later
     assert {way: cost for (_, _, way), cost in costs(spec).items() if way in (WORKED, AS_PLANNED)} == {
         WORKED: 60,
         AS_PLANNED: 10,
@@ -111,7 +115,7 @@ def test_worked_hours_are_compared_with_the_plan_where_they_are_known(spec: Spec
     assert (worked.drivers, worked.depot_days, worked.dearer.amount) == (9, 1, 50.0)
 
 
-def test_a_planners_number_counts_for_what_went_out_and_not_for_the_model(spec: Spec, panel: Panel) -> None:
+def test_overrides_affect_our_rosters_but_not_the_models(spec: Spec, panel: Panel) -> None:
     run_night(spec, "n1", MONDAY, (120.0, 10.0))
     with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
         proposed = ProposedOverride("A", MONDAY, 104, "weather", "Ada")
@@ -123,9 +127,7 @@ def test_a_planners_number_counts_for_what_went_out_and_not_for_the_model(spec: 
     assert [day.overridden for day in days_of(spec)] == [1]
 
 
-def test_the_last_forecast_before_a_day_counts_and_one_made_afterwards_only_where_there_was_none(
-    spec: Spec, panel: Panel
-) -> None:
+def test_last_forecast_before_a_day_counts_and_a_backfill_only_without_one(spec: Spec, panel: Panel) -> None:
     run_night(spec, "n1", MONDAY, (120.0, 10.0))
     run_night(spec, "afterwards", MONDAY, (110.0, 10.0), "backfill")
     run_night(spec, "filled", MONDAY + timedelta(days=1), (130.0, 10.0), "backfill")
@@ -134,7 +136,7 @@ def test_the_last_forecast_before_a_day_counts_and_one_made_afterwards_only_wher
     assert [day.backfilled for day in days_of(spec)] == [False, True]
 
 
-def test_the_next_night_adds_a_day_and_restates_what_was_corrected(spec: Spec, panel: Panel) -> None:
+def test_next_run_adds_a_day_and_updates_corrected_ones(spec: Spec, panel: Panel) -> None:
     for back, run_id in ((0, "n1"), (1, "n2")):
         run_night(spec, run_id, MONDAY + timedelta(days=back), (120.0, 10.0))
     early = replace(bare(panel.demand[:, :15]), depot_ids=("A", "B"), attributes=panel.attributes)
@@ -143,16 +145,14 @@ def test_the_next_night_adds_a_day_and_restates_what_was_corrected(spec: Spec, p
     track_value(spec, panel)
     assert costs(spec)["2024-01-15", "", PUBLISHED] == 20
     corrected = panel.demand.copy()
-    corrected[0, 14] = 150.0  # three drivers short on Monday, in the place of one too many
+    corrected[0, 14] = 150.0  # three drivers short on Monday, instead of one surplus
     track_value(spec, replace(panel, demand=corrected))
     assert costs(spec)["2024-01-15", "", PUBLISHED] == 90 + 10
     track_value(spec, early)  # a past date run again
     assert len(days_of(spec)) == 2
 
 
-def test_a_day_that_nothing_changed_is_not_reckoned_again(
-    spec: Spec, panel: Panel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unchanged_days_are_not_recomputed(spec: Spec, panel: Panel, monkeypatch: pytest.MonkeyPatch) -> None:
     run_night(spec, "n1", MONDAY + timedelta(days=6), (120.0, 10.0))
     track_value(spec, panel)
     newcomer = replace(
@@ -166,7 +166,7 @@ def test_a_day_that_nothing_changed_is_not_reckoned_again(
 
 
 def first_night(tmp_path: Path, costs_declared: str) -> Spec:
-    """40 orders a day at A, 10 at B, and a night that has published them; a second one has begun."""
+    """Publish a first night with 40 orders a day at A and 10 at B, and begin a second run."""
     rows = (f"{depot},{day},{count}" for depot, count in (("A", 40), ("B", 10)) for day in days(FIRST, LAST))
     write(tmp_path, "demand", "depot_id,date,demand", *rows)
     spec = spec_of(tmp_path, costs_declared)
@@ -179,8 +179,9 @@ def first_night(tmp_path: Path, costs_declared: str) -> Spec:
     return spec
 
 
-def test_crews_are_those_that_were_published_whatever_todays_code_would_make_of_it(tmp_path: Path) -> None:
-    """40 orders at A and 10 at B make four drivers and one; with twice as many orders a driver since, they stay."""
+def test_published_crews_are_billed_even_if_settings_have_changed(tmp_path: Path) -> None:
+    """40 orders at A and 10 at B need four drivers and one; a later change to twice as many orders
+    per driver does not affect them."""
     spec = first_night(tmp_path, COSTS)
     write(tmp_path, "demand", "depot_id,date,demand", "A,2024-03-11,41", "B,2024-03-11,12")
     ingest(spec, now=TONIGHT + timedelta(days=1))
@@ -191,14 +192,15 @@ def test_crews_are_those_that_were_published_whatever_todays_code_would_make_of_
     with Ledger.open_reader(spec.ledger_url) as ledger, ledger.transaction() as connection:
         weeks = value.week_costs(connection, spec.name, "EUR", since=date(2024, 1, 1))
     found = {week.way: (week.drivers, week.short, week.idle) for week in weeks}
-    assert found[PUBLISHED] == (5, 0, 1)  # 4 and 1 went out; 3 and 1 are needed at 20 orders a driver
+    assert found[PUBLISHED] == (5, 0, 1)  # 4 and 1 were published; 3 and 1 are needed at 20 orders per driver
     assert found[MODEL] == (3, 1, 0)
 
 
-def test_crews_of_shifts_are_billed_by_shift_as_they_were_published(tmp_path: Path) -> None:
-    """42 and 12 orders came: three drivers in each shift of A and one in each of B, where 40 and 10 were forecast.
+def test_published_crews_of_shifts_are_billed_by_shift(tmp_path: Path) -> None:
+    """Actuals were 42 and 12 orders: three drivers in each shift of A and one in each of B, with
+    forecasts of 40 and 10.
 
-    As whole days these would have been five and two, beside which the six that went out had one too many.
+    As whole days these would be five and two, one surplus driver of the six published.
     """
     shifts = (
         "[{name: a, start: '06:00', end: '14:00', share: 0.5}, {name: b, start: '14:00', end: '22:00', share: 0.5}]"
@@ -216,7 +218,7 @@ def test_crews_of_shifts_are_billed_by_shift_as_they_were_published(tmp_path: Pa
     assert told.overrides is None  # nobody planned anything
 
 
-def test_a_night_reads_worked_hours_and_says_what_is_odd_about_them(tmp_path: Path) -> None:
+def test_run_reads_worked_hours_and_reports_invalid_ones(tmp_path: Path) -> None:
     clock = "worked_hours: {source: {kind: csv, path: clock.csv}}, currency"
     write(tmp_path, "clock", "date,depot_id,hours", "2024-03-11,A,24", "2024-03-11,B,lots")
     spec = first_night(tmp_path, COSTS.replace("currency", clock))
@@ -224,14 +226,14 @@ def test_a_night_reads_worked_hours_and_says_what_is_odd_about_them(tmp_path: Pa
     ingest(spec, now=TONIGHT + timedelta(days=1))
     assert one_day_later(spec).remark is None
     assert {way: cost for (_, _, way), cost in costs(spec).items() if way in (WORKED, AS_PLANNED)} == {
-        WORKED: 60,  # three drivers where five were needed
+        WORKED: 60,  # three drivers for a need of five
         AS_PLANNED: 30,
     }
     with Ledger.open_reader(spec.ledger_url) as ledger:
         assert "worked_form" in {finding["rule"] for finding in ledger.run("second").findings}
 
 
-def test_crews_of_other_shifts_than_todays_are_made_again(tmp_path: Path) -> None:
+def test_crews_are_recomputed_if_the_shifts_have_changed(tmp_path: Path) -> None:
     spec = first_night(tmp_path, COSTS)
     write(tmp_path, "demand", "depot_id,date,demand", "A,2024-03-11,42", "B,2024-03-11,12")
     ingest(spec, now=TONIGHT + timedelta(days=1))
@@ -248,8 +250,9 @@ def test_crews_of_other_shifts_than_todays_are_made_again(tmp_path: Path) -> Non
     assert found[PUBLISHED] == found[MODEL] == (6, 2, 0)
 
 
-def test_a_depot_that_was_renamed_keeps_what_its_rosters_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither are its days reckoned again for its name's sake; where a count is corrected, its crews are found."""
+def test_renamed_depot_keeps_the_costs_of_its_rosters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The new name does not trigger a recomputation; after a correction of a count its published
+    crews are found."""
     spec = first_night(tmp_path, COSTS)
     write(tmp_path, "demand", "depot_id,date,demand", "A,2024-03-11,61", "B,2024-03-11,12")
     ingest(spec, now=TONIGHT + timedelta(days=1))
@@ -272,7 +275,7 @@ def test_a_depot_that_was_renamed_keeps_what_its_rosters_cost(tmp_path: Path, mo
     assert costs(spec)["2024-03-11", "", PUBLISHED] == (6 - 4 + 2 - 1) * 30
 
 
-def test_a_publication_goes_out_though_nobody_can_say_what_rosters_cost(
+def test_forecast_is_published_even_if_roster_costs_cannot_be_computed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = published(tmp_path)
@@ -287,6 +290,6 @@ def test_a_publication_goes_out_though_nobody_can_say_what_rosters_cost(
     assert outcome.remark in outcome.sentence()
 
 
-def test_without_costs_nothing_is_reckoned(tmp_path: Path, panel: Panel) -> None:
+def test_nothing_is_computed_without_declared_costs(tmp_path: Path, panel: Panel) -> None:
     track_value(spec_of(tmp_path, ""), panel)
     assert not (tmp_path / "var" / "ledger.db").exists()

@@ -1,4 +1,5 @@
-"""Links into MLflow open the run itself, hold no password, and are there only where MLflow has an address."""
+"""Links into MLflow open the run itself, contain no password, and exist only if MLflow has an
+address."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from forecaster.registry import addresses
 from forecaster.registry.addresses import RegisteredRun
 
 
-def test_links_open_runs_and_versions_where_mlflow_has_an_address(tmp_path: Path) -> None:
+def test_links_open_runs_and_versions_if_mlflow_has_an_address(tmp_path: Path) -> None:
     file = tmp_path / "pipeline.yaml"
     file.write_text("name: t\ndemand: {source: {kind: csv, path: d.csv}}\nstate: var\n", "utf-8")
     spec = load(file)

@@ -1,4 +1,4 @@
-"""A night that was killed while MLflow was told is told again, and leaves no second copy of its files."""
+"""A night killed while it was sent to MLflow is sent again, without a second copy of its files."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ for _ in range(2):
 """
 
 
-def test_a_run_that_is_told_again_replaces_its_files(tmp_path: Path) -> None:
+def test_a_run_that_is_sent_again_replaces_its_files(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", TELL, str(tmp_path)], check=True, timeout=180)
     (picture,) = (tmp_path / "artifacts").rglob("*.png")
     assert picture.read_bytes() == b"a picture"
 
 
-def test_a_description_that_mlflow_has_no_room_for_is_cut_at_a_line() -> None:
+def test_a_description_too_long_for_mlflow_is_cut_at_a_line() -> None:
     from forecaster.registry.mlflow_registry import LONGEST_DESCRIPTION, shortened
 
     whole = "\n".join(f"| slice {number} | 9.1 % |" for number in range(1000))

@@ -1,4 +1,4 @@
-"""The registry is the same against a real MLflow server that asks who is there."""
+"""The registry works the same with a real MLflow server that requires authentication."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ USER, PASSWORD = "forecaster", "a long enough password"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A server's address; only the user above may do anything."""
+    """Yield a server's address; only the user above has permissions."""
     folder = tmp_path_factory.mktemp("mlflow")
     (folder / "auth.ini").write_text(
         f"[mlflow]\ndefault_permission = NO_PERMISSIONS\ndatabase_uri = sqlite:///{folder / 'auth.db'}\n"
@@ -46,7 +46,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     quiet = {
         "MLFLOW_DISABLE_TELEMETRY": "true",
         "GIT_PYTHON_REFRESH": "quiet",
-        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # five more processes, as in `flows.local_stack`
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # saves five processes, as in `flows.local_stack`
     }
     with (folder / "server.log").open("wb") as log:
         process = subprocess.Popen(
@@ -63,7 +63,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def _hash_quickly(database: Path) -> None:
-    """The server compares the password with its hash at each request, and its own kind of hash is made to take long."""
+    """Replace the password's hash with a fast one: the server verifies it at each request, and its
+    own kind is slow by design."""
     quick = generate_password_hash(PASSWORD, method="pbkdf2:sha256:1")
     with closing(sqlite3.connect(database)) as connection, connection:
         assert connection.execute("update users set password_hash = ?", [quick]).rowcount == 1
@@ -89,7 +90,7 @@ def spec(server: str, tmp_path: Path) -> Spec:
     return load(file)
 
 
-def test_nights_are_told_and_champions_named_as_in_an_embedded_store(
+def test_nights_and_champions_are_registered_as_in_an_embedded_store(
     spec: Spec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from forecaster.registry.mlflow_registry import Registry
@@ -110,7 +111,7 @@ def test_nights_are_told_and_champions_named_as_in_an_embedded_store(
     assert card.items() <= tags.items()
 
 
-def test_who_may_not_in_leaves_the_night_waiting_and_is_told_why(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_access_the_night_waits_and_the_reason_is_reported(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", USER)
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "something else")
     outbox.enqueue(record("night-9"), {"a.png": b"a picture"}, spec)

@@ -1,4 +1,4 @@
-"""Which depots and days a finding is about."""
+"""The depots and days that a finding affects."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def evidence(tmp_path: object, *rows: dict[str, object]) -> Evidence:
     return collect(PANEL, "b", spec(), lake)
 
 
-def test_a_quarantined_row_is_a_place_with_what_it_gave(tmp_path: object) -> None:
+def test_a_quarantined_row_is_a_place_with_its_count(tmp_path: object) -> None:
     collected = evidence(
         tmp_path,
         row("D1", "2024-01-03", "spike", '{"demand": "900"}'),
@@ -58,14 +58,14 @@ def test_a_quarantined_row_is_a_place_with_what_it_gave(tmp_path: object) -> Non
 
 
 @pytest.mark.parametrize("content", ["no json", "[]", "{}", '{"demand": null}', '{"demand": "inf"}', '{"demand": NaN}'])
-def test_what_is_no_number_has_no_value(tmp_path: object, content: str) -> None:
+def test_a_count_that_is_not_a_number_has_no_value(tmp_path: object, content: str) -> None:
     collected = evidence(tmp_path, row("D1", "2024-01-03", "spike", content))
     assert examples(Finding("spike", "quarantine", 1, "m"), collected) == [
         FindingExample("D1", {date(2024, 1, 3): None})
     ]
 
 
-def test_a_finding_that_names_its_places_needs_no_row(tmp_path: object) -> None:
+def test_a_finding_with_places_needs_no_rows(tmp_path: object) -> None:
     places = (("D3", "2024-01-09"), ("D3", ""), ("D3", "2025-01-01"), ("unknown", "2024-01-09"))
     finding = Finding("flat_line", "warn", 1, "m", places)
     assert examples(finding, evidence(tmp_path)) == [FindingExample("D3", {date(2024, 1, 9): None})]
@@ -92,7 +92,7 @@ def test_the_rows_of_the_batch_come_before_those_of_earlier_nights(tmp_path: obj
     assert list(rows_of(Finding("spike", "quarantine", 1, "m"), collected)["depot_id"]) == ["D2"]
 
 
-def test_depots_are_troubled_by_every_row_and_place_that_concerns_them(tmp_path: object) -> None:
+def test_findings_per_depot_count_rows_and_places(tmp_path: object) -> None:
     collected = evidence(tmp_path, row("D1", "2024-01-01", "spike"), row("X", "2024-01-01", "spike"))
     findings = [
         Finding("spike", "quarantine", 2, "m"),
@@ -105,7 +105,7 @@ def test_lateness_is_counted_in_local_days(tmp_path: object) -> None:
     declared = spec().model_copy(update={"timezone": "America/New_York"})
     columns = declared.demand.columns.model_copy(update={"recorded_at": "at"})
     declared = declared.model_copy(update={"demand": declared.demand.model_copy(update={"columns": columns})})
-    instants = ["2024-01-02T04:30Z", "2024-01-02T05:30Z"]  # 23:30 of the day itself, and 00:30 of the next
+    instants = ["2024-01-02T04:30Z", "2024-01-02T05:30Z"]  # 23:30 of the same day, and 00:30 of the next
     frame = pd.DataFrame(
         {"depot_id": "A", "date": date(2024, 1, 1), "demand": 1.0, "open": None, "source": "s"}, index=[0, 1]
     )
@@ -117,7 +117,7 @@ def test_lateness_is_counted_in_local_days(tmp_path: object) -> None:
     assert sorted(collected.ages) == [0, 1]
 
 
-def test_the_gravest_findings_come_first() -> None:
+def test_the_most_severe_findings_come_first() -> None:
     findings = [Finding("a", "warn", 9, ""), Finding("b", "quarantine", 1, ""), Finding("c", "quarantine", 2, "")]
     assert [finding.rule for finding in by_severity([*findings, Finding("d", "stop", 1, "")])] == ["d", "c", "b", "a"]
 
@@ -132,5 +132,5 @@ def test_the_gravest_findings_come_first() -> None:
         ("x" * 40, "x" * 40),
     ],
 )
-def test_words_of_the_data_are_shown_short_and_steer_nothing(text: str, expected: str) -> None:
+def test_words_of_the_data_are_shortened_and_have_no_control_characters(text: str, expected: str) -> None:
     assert printable(text) == expected

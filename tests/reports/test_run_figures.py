@@ -1,4 +1,4 @@
-"""Figures are drawn for any backtest, also for one with nothing to show."""
+"""Figures are drawn for any backtest, even for one without any values."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_best_and_the_worst_depots_are_shown_in_order() -> None:
     assert png_bytes(figure).startswith(b"\x89PNG")
 
 
-def test_what_is_drawn_is_what_was_said_and_what_came() -> None:
+def test_plots_show_the_forecasts_and_the_actuals() -> None:
     history = panel(1, 60, 7)
     scores = scored(history)
     (axes,) = drawn(run_figures.forecasts(scores, history)).axes
@@ -64,7 +64,7 @@ def test_depots_without_a_scored_order_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("count", [NAN, 0.0])
-def test_what_would_have_an_axis_without_a_number_is_left_out(count: float) -> None:
+def test_a_plot_without_any_finite_value_is_left_out(count: float) -> None:
     history = bare([[count] * 40])
     scores = scored(history, 7)
     assert run_figures.forecasts(scores, history) is None
@@ -85,13 +85,13 @@ def test_a_duel_leaves_out_depots_without_an_order() -> None:
 
 def test_the_calibration_curve_shows_the_share_below_each_level() -> None:
     quantiles = np.tile(np.float32([10, 20, 30]), (10, 1, 1))
-    folds = (fold(quantiles, np.arange(5, 55, 5)[:, None]),)  # 2, 4 and 6 of ten lie at or below the levels
+    folds = (fold(quantiles, np.arange(5, 55, 5)[:, None]),)  # 2, 4 and 6 of ten are at or below the levels
     figure = run_figures.calibration({"a": Scores("a", folds, {}, scale(np.ones(10)))})
     np.testing.assert_allclose(line(figure.axes[0], "a").get_ydata(), [0.2, 0.4, 0.6])
     assert png_bytes(figure).startswith(b"\x89PNG")
 
 
-def test_errors_stand_by_days_ahead_and_by_weekday() -> None:
+def test_errors_are_plotted_by_days_ahead_and_by_weekday() -> None:
     history = panel(3, 60, 7)
     scores = scored(history)
     ahead, weekday = drawn(run_figures.errors({"naive": scores})).axes
@@ -119,6 +119,6 @@ def test_pictures_of_nothing_are_empty_or_left_out() -> None:
 
 
 @pytest.mark.parametrize("name", ["a$b^$c", "東京"])
-def test_a_depot_may_be_called_what_is_no_formula_and_not_in_the_font(name: str) -> None:
+def test_a_depot_name_may_have_dollar_signs_and_letters_missing_in_the_font(name: str) -> None:
     history = replace(panel(2, 60, 7), depot_ids=(name, "b"))
     assert run_figures.png(drawn(run_figures.forecasts(scored(history), history))).startswith(b"\x89PNG")

@@ -1,4 +1,4 @@
-"""The report of a night's model is one file that shows the verdict, the scores and the pictures."""
+"""The report of a night's model is one file with the verdict, the scores and the pictures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.evaluation.test_segments import four_depots, judged
 REFUSED = Verdict(False, ("wape is 0.2000, wanted at most 0.1000 to beat champion",), {})
 
 
-def test_the_report_shows_verdict_scores_parts_and_pictures_and_loads_nothing_from_elsewhere() -> None:
+def test_the_report_has_verdict_scores_parts_and_pictures_and_loads_nothing() -> None:
     panel = four_depots()
     scores = {"candidate": replace(judged(panel), model="candidate"), "seasonal_naive": judged(panel)}
     pictures = {"calibration.png": run_figures.png(run_figures.calibration(scores))}
@@ -38,7 +38,7 @@ def test_the_report_shows_verdict_scores_parts_and_pictures_and_loads_nothing_fr
     assert "http" not in html.replace("http-equiv", "")
 
 
-def test_what_depots_and_cities_are_called_is_never_markup() -> None:
+def test_names_of_depots_and_cities_are_never_markup() -> None:
     evil = "<script>alert(1)</script>"
     panel = replace(four_depots(), depot_ids=(evil, "B", "C", "D"), attributes={"city": (evil, "B", "B", "B")})
     scores = {"candidate": judged(panel)}

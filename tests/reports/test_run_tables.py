@@ -1,4 +1,5 @@
-"""Tables and headline of a run: few numbers on top, every metric in a table, and what is not a number is empty."""
+"""Tables and headline of a run: few headline numbers, every metric in a table, and empty cells for
+NaN."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def test_parts_and_depots_are_tables_with_every_metric() -> None:
     assert [row[0] for row in depots["data"]] == sorted(row[0] for row in depots["data"])
 
 
-def test_a_description_says_what_changed_since_the_champion_before() -> None:
+def test_a_description_lists_changes_since_the_previous_champion() -> None:
     manifest = {"cutoff": str(PANEL.cutoff), "depots": [*PANEL.depot_ids[1:], "Z"]}
     before = ReigningBefore("aa11", manifest, [("training.epochs", 3, 6)])
     refused = Verdict(False, ("wape is 0.2000, wanted at most 0.1000 to beat champion",), {})
@@ -95,7 +96,7 @@ def test_the_limit_of_drifting_depots_is_that_of_its_alert() -> None:
     assert alert in rules.read_text("utf-8")
 
 
-def test_the_card_of_a_model_scored_at_some_depots_has_their_cities() -> None:
+def test_the_card_of_a_model_scored_on_a_sample_has_its_cities() -> None:
     some = PANEL.among(PANEL.depot_ids[1:3])  # Bonn and Ulm
     scores = judged(some)
     card = run_notes.card(scores, PANEL, None)

@@ -1,4 +1,5 @@
-"""Requests that are computed together get their own answers, whatever their order, sizes and failures."""
+"""Requests that are computed together get their own answers, whatever their order, sizes and
+failures."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ SOON = 10.0  # seconds: later than any test needs
 
 
 class Doubling:
-    """Answers each row with its double, as a graph would; a row of `POISON` makes the whole batch fail."""
+    """Double each row, as a graph would; a row of `POISON` makes the whole batch fail."""
 
     def __init__(self) -> None:
         self.sizes: list[int] = []
@@ -46,7 +47,7 @@ class Doubling:
 
 
 class Notes:
-    """What the queue tells of itself."""
+    """Recorder of the queue's measurements."""
 
     def __init__(self) -> None:
         self.batches: list[tuple[str, int]] = []
@@ -77,7 +78,7 @@ REQUESTS = st.lists(
     st.tuples(
         st.integers(1, 11),  # rows
         st.sampled_from(["well", "well", "well", "poison", "late", "gone"]),
-        st.integers(0, 3),  # turns of the loop before it comes
+        st.integers(0, 3),  # turns of the loop before it is submitted
     ),
     min_size=1,
     max_size=14,
@@ -85,7 +86,7 @@ REQUESTS = st.lists(
 
 
 @given(REQUESTS, st.integers(1, 5), st.integers(1, 3))
-def test_each_request_gets_its_own_rows_whatever_comes_beside_it(
+def test_each_request_gets_its_own_rows_in_any_company(
     requests: list[tuple[int, str, int]], batch_rows: int, workers: int
 ) -> None:
     async def one(batcher: MicroBatcher, number: int, rows: int, fate: str, turns: int) -> object:
@@ -120,7 +121,7 @@ def test_each_request_gets_its_own_rows_whatever_comes_beside_it(
         assert outcome == wrong.get(fate, doubled) or (fate == "gone" and outcome == doubled)
 
 
-def test_a_batch_says_why_it_went_and_fills_while_another_computes() -> None:
+def test_a_batch_records_its_reason_and_fills_while_another_computes() -> None:
     async def body() -> None:
         compute, notes = Doubling(), Notes()
         batcher = MicroBatcher(compute, BatchLimits(4, 60, 100, 2), notes)
@@ -147,7 +148,7 @@ def test_a_batch_says_why_it_went_and_fills_while_another_computes() -> None:
     run(body)
 
 
-def test_the_oldest_waits_no_longer_than_declared_beside_a_long_computation() -> None:
+def test_the_oldest_request_waits_no_longer_than_declared() -> None:
     async def body() -> None:
         compute, notes = Doubling(), Notes()
         batcher = MicroBatcher(compute, BatchLimits(8, 0.01, 100, 2), notes)
@@ -165,7 +166,7 @@ def test_the_oldest_waits_no_longer_than_declared_beside_a_long_computation() ->
     run(body)
 
 
-def test_a_queue_that_is_full_and_a_deadline_turn_requests_away_before_they_compute() -> None:
+def test_a_full_queue_and_a_deadline_reject_requests_before_they_compute() -> None:
     async def body() -> None:
         compute = Doubling()
         batcher = MicroBatcher(compute, BatchLimits(2, 0, 4, 1))
@@ -178,7 +179,7 @@ def test_a_queue_that_is_full_and_a_deadline_turn_requests_away_before_they_comp
         with pytest.raises(QueueFull, match="4 rows wait already"):
             await asked(batcher, 6)
         with pytest.raises(DeadlinePassed, match="before its turn"):
-            await late  # while the only thread is at work
+            await late  # while the only thread is busy
         assert batcher.queued_rows == 3
         compute.gate.set()
         assert await computing == [2, 4]
@@ -192,7 +193,7 @@ def test_a_queue_that_is_full_and_a_deadline_turn_requests_away_before_they_comp
     run(body)
 
 
-def test_a_large_request_lets_small_ones_pass_between_its_pieces() -> None:
+def test_small_requests_pass_between_the_pieces_of_a_large_one() -> None:
     async def body() -> None:
         compute = Doubling()
         batcher = MicroBatcher(compute, BatchLimits(2, 0, 100, 1))
@@ -217,7 +218,7 @@ def test_a_large_request_lets_small_ones_pass_between_its_pieces() -> None:
     run(body)
 
 
-def test_what_does_not_come_to_its_turn_before_the_end_is_refused() -> None:
+def test_requests_still_waiting_at_the_end_are_rejected() -> None:
     async def body() -> None:
         compute = Doubling()
         batcher = MicroBatcher(compute, BatchLimits(1, 0, 10, 1))

@@ -1,4 +1,5 @@
-"""A bundle comes back as it was written by whom we trust, or is refused by the name of what is wrong."""
+"""A bundle from a trusted signer is read as written; any other is rejected with the name of the
+fault."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ def folder(tmp_path: Path) -> Path:
     return bundle.write(tmp_path / "bundles", ONNX, weights(), about(), signer())
 
 
-def test_a_bundle_comes_back_as_it_was_written(folder: Path) -> None:
+def test_a_bundle_is_read_as_it_was_written(folder: Path) -> None:
     loaded = read(folder)
     assert loaded.model == ONNX
     assert loaded.digest == hashlib.sha256((folder / MANIFEST).read_bytes()).hexdigest()
@@ -61,7 +62,7 @@ def test_a_bundle_comes_back_as_it_was_written(folder: Path) -> None:
             np.testing.assert_array_equal(arrays[name], expected, strict=True)
 
 
-def test_the_order_of_the_static_attributes_survives(folder: Path) -> None:
+def test_the_order_of_the_static_attributes_is_kept(folder: Path) -> None:
     """It is the order of the columns that the graph reads."""
     encoding = read(folder).encoding
     assert encoding == WORDS
@@ -69,7 +70,7 @@ def test_the_order_of_the_static_attributes_survives(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("encoding", [None, {}, {"covariates": [], "statics": {"city": ["Bonn"]}}])
-def test_an_encoding_of_another_version_is_refused(tmp_path: Path, encoding: Any) -> None:
+def test_an_encoding_of_another_version_is_rejected(tmp_path: Path, encoding: Any) -> None:
     loaded = read(bundle.write(tmp_path, ONNX, weights(), about(encoding=encoding), signer()))
     with pytest.raises(BundleError, match=f"bundle {loaded.digest[:16]}: the encoding cannot be read"):
         _ = loaded.encoding
@@ -93,7 +94,7 @@ def test_other_content_gives_another_digest(folder: Path) -> None:
     assert len({folder.name, *(other.name for other in others)}) == 4
 
 
-def test_writing_twice_is_writing_once(folder: Path) -> None:
+def test_writing_is_idempotent(folder: Path) -> None:
     before = (folder / MANIFEST).stat().st_mtime_ns
     assert bundle.write(folder.parent, ONNX, weights(), about(), signer()) == folder
     assert (folder / MANIFEST).stat().st_mtime_ns == before
@@ -101,7 +102,7 @@ def test_writing_twice_is_writing_once(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [MODEL, WEIGHTS, MANIFEST, SEAL])
-def test_a_changed_byte_anywhere_is_refused_by_the_name_of_its_file(folder: Path, name: str) -> None:
+def test_a_changed_byte_is_rejected_with_the_name_of_its_file(folder: Path, name: str) -> None:
     whole = (folder / name).read_bytes()
     for place in {*range(0, len(whole), max(len(whole) // 40, 1)), len(whole) - 1}:
         content = bytearray(whole)
@@ -109,11 +110,11 @@ def test_a_changed_byte_anywhere_is_refused_by_the_name_of_its_file(folder: Path
         (folder / name).write_bytes(content)
         with pytest.raises(BundleError, match=rf"{folder.name}: {name}"):
             read(folder)
-    assert bundle.write(folder.parent, ONNX, weights(), about(), signer()) == folder  # nor taken for one that is there
+    assert bundle.write(folder.parent, ONNX, weights(), about(), signer()) == folder  # nor mistaken for an existing one
     assert (folder / name).read_bytes() == whole
 
 
-def test_what_is_left_of_a_bundle_is_written_anew_and_whoever_reads_the_old_file_goes_on(folder: Path) -> None:
+def test_a_damaged_bundle_is_rewritten_without_disturbing_readers(folder: Path) -> None:
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     (folder / MODEL).unlink()
     (folder / MANIFEST).unlink()
@@ -127,9 +128,7 @@ def test_what_is_left_of_a_bundle_is_written_anew_and_whoever_reads_the_old_file
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
 
 
-def test_a_folder_that_can_be_neither_read_nor_written_is_an_error_of_the_bundle(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreadable_and_unwritable_folder_is_a_bundle_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def write_again() -> str:
         with pytest.raises(BundleError) as refusal:
             bundle.write(folder.parent, ONNX, weights(), about(), signer())
@@ -154,7 +153,7 @@ def refused(*_: object) -> None:
     raise PermissionError(13, "Permission denied")
 
 
-def test_nothing_is_parsed_before_the_seal_was_found_to_fit(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_parsed_before_the_seal_is_verified(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[Any] = []
     monkeypatch.setattr("json.loads", lambda *arguments: parsed.append(arguments))
     monkeypatch.setattr("forecaster.serving.onnx_checks.inspect", lambda *arguments: parsed.append(arguments))
@@ -164,7 +163,7 @@ def test_nothing_is_parsed_before_the_seal_was_found_to_fit(folder: Path, monkey
     assert parsed == []
 
 
-def test_a_foreign_key_is_named_beside_those_that_are_trusted(folder: Path) -> None:
+def test_an_untrusted_key_is_named_with_the_trusted_ones(folder: Path) -> None:
     ours, theirs = (keys.fingerprint(signer(n).public.public_bytes_raw()) for n in (1, 0))
     with pytest.raises(BundleError, match=rf"{SEAL}: signed by the key {theirs}, which is not trusted; .* {ours}"):
         read(folder, key=1)
@@ -172,14 +171,14 @@ def test_a_foreign_key_is_named_beside_those_that_are_trusted(folder: Path) -> N
         bundle.read(folder, ())
 
 
-def test_a_foreign_signature_under_a_trusted_name_is_refused(folder: Path) -> None:
+def test_a_foreign_signature_under_a_trusted_name_is_rejected(folder: Path) -> None:
     manifest = (folder / MANIFEST).read_bytes()
     (folder / SEAL).write_bytes(signer(0).public.public_bytes_raw() + signer(1).key.sign(manifest))
     with pytest.raises(BundleError, match=rf"{SEAL}: the signature of the key [0-9a-f]{{16}} does not fit"):
         read(folder)
 
 
-def test_a_bundle_is_sealed_anew_when_the_key_was_changed(folder: Path) -> None:
+def test_a_bundle_is_resealed_after_a_change_of_key(folder: Path) -> None:
     assert bundle.write(folder.parent, ONNX, weights(), about(), signer(1)) == folder
     assert read(folder, key=1).model == ONNX
     with pytest.raises(BundleError, match="not trusted"):
@@ -196,23 +195,23 @@ def test_a_missing_file_is_named(folder: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["model.onnx.data", "a", ".hidden"])
-def test_a_further_file_is_named(folder: Path, name: str) -> None:
+def test_an_additional_file_is_named(folder: Path, name: str) -> None:
     (folder / name).write_bytes(b"")
     with pytest.raises(BundleError, match=f"{name} does not belong there"):
         read(folder)
-    (folder / MODEL).unlink()  # nor may it stand in for another one
+    (folder / MODEL).unlink()  # nor may it replace another one
     with pytest.raises(BundleError, match=r"does not belong there|is missing"):
         read(folder)
 
 
-def test_a_link_out_of_the_folder_is_refused(folder: Path) -> None:
+def test_a_link_out_of_the_folder_is_rejected(folder: Path) -> None:
     outside = (folder / MODEL).rename(folder.parent / "elsewhere.onnx")
     (folder / MODEL).symlink_to(outside)
     with pytest.raises(BundleError, match=f"{MODEL} is a link, wanted a file of the bundle's own"):
         read(folder)
 
 
-def test_what_is_no_plain_file_is_refused(folder: Path) -> None:
+def test_anything_but_a_plain_file_is_rejected(folder: Path) -> None:
     (folder / MODEL).unlink()
     os.mkfifo(folder / MODEL)
     with pytest.raises(BundleError, match=f"{MODEL} is no plain file"):
@@ -223,7 +222,7 @@ def test_what_is_no_plain_file_is_refused(folder: Path) -> None:
         read(folder)
 
 
-def test_a_folder_of_another_name_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_with_another_name_is_rejected(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("0" * 16, folder.name[:8], folder.name + "0"):
         renamed = folder.rename(folder.with_name(name))
         with pytest.raises(BundleError, match=f"manifest.json has digest {folder.name}, wanted {name}"):
@@ -231,13 +230,13 @@ def test_a_folder_of_another_name_is_refused(folder: Path, monkeypatch: pytest.M
         renamed.rename(folder)
     monkeypatch.chdir(folder)
     with pytest.raises(BundleError, match=r"manifest\.json has digest"):
-        read(Path())  # a folder without a name vouches for nothing
+        read(Path())  # a folder without a name is not valid
     with pytest.raises(BundleError, match=r"cannot be read: No such file"):
         read(folder.parent / "nowhere")
 
 
 def signed(parent: Path, manifest: Any, **files: bytes) -> Path:
-    """A folder that is signed as it should be, whatever its manifest says."""
+    """Return a correctly signed folder with any manifest."""
     content = json.dumps(manifest).encode()
     folder = parent / hashlib.sha256(content).hexdigest()[:16]
     folder.mkdir(parents=True)
@@ -251,29 +250,29 @@ def signed(parent: Path, manifest: Any, **files: bytes) -> Path:
 @pytest.mark.parametrize(
     "manifest", [[], 3, {}, {"format": bundle.FORMAT}, {"format": bundle.FORMAT, "files": 3}, {"files": {}}]
 )
-def test_what_is_no_manifest_is_refused(tmp_path: Path, manifest: Any) -> None:
+def test_an_invalid_manifest_is_rejected(tmp_path: Path, manifest: Any) -> None:
     with pytest.raises(BundleError, match=r"manifest\.json is not a manifest"):
         read(signed(tmp_path, manifest))
 
 
-def test_another_format_is_refused(tmp_path: Path) -> None:
+def test_another_format_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match=f"format 1 found, wanted {bundle.FORMAT}"):
         read(signed(tmp_path, {"format": 1, "files": {}}))
 
 
-def test_a_file_that_the_manifest_does_not_vouch_for_is_refused(tmp_path: Path) -> None:
+def test_a_file_missing_in_the_manifest_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match=r"model\.onnx has sha256 e3b0.*, wanted None"):
         read(signed(tmp_path, {"format": bundle.FORMAT, "files": {}}))
 
 
 @pytest.mark.parametrize("name", ["../model.onnx", "/etc/passwd", "model.onnx.data"])
-def test_a_manifest_that_names_a_path_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_manifest_with_a_path_elsewhere_is_rejected(tmp_path: Path, name: str) -> None:
     with pytest.raises(BundleError, match=f"manifest.json names the file '{name}'"):
         read(signed(tmp_path, {"format": bundle.FORMAT, "files": {name: "0" * 64}}))
 
 
-def test_a_graph_that_reaches_outside_is_refused_though_it_is_signed(tmp_path: Path) -> None:
-    """As a trusted machine that was taken over might sign it."""
+def test_a_signed_graph_with_external_data_is_rejected(tmp_path: Path) -> None:
+    """As a compromised trusted machine might sign it."""
     model = proto()
     model.graph.initializer[0].data_location = onnx.TensorProto.EXTERNAL
     outside = model.SerializeToString()
@@ -284,8 +283,8 @@ def test_a_graph_that_reaches_outside_is_refused_though_it_is_signed(tmp_path: P
         bundle.write(tmp_path, outside, weights(), about(), signer())
 
 
-def test_a_half_written_bundle_is_never_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The disk fills up at each file in turn: nothing that `read` could find is left, nor anything else."""
+def test_a_partly_written_bundle_is_never_visible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk fills up at each file in turn: no readable bundle is left, nor anything else."""
     for count in range(4):
         calls: list[int] = []
 
@@ -301,7 +300,7 @@ def test_a_half_written_bundle_is_never_seen(tmp_path: Path, monkeypatch: pytest
         assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_killed_writer_left_beside_is_not_in_the_way(tmp_path: Path) -> None:
+def test_remains_of_a_killed_writer_do_no_harm(tmp_path: Path) -> None:
     left = tmp_path / ".bundle-abc"
     left.mkdir()
     (left / MODEL).write_bytes(b"half")
@@ -311,12 +310,12 @@ def test_what_a_killed_writer_left_beside_is_not_in_the_way(tmp_path: Path) -> N
         read(left)
 
 
-def test_a_number_that_json_cannot_say_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+def test_a_number_without_a_json_form_is_rejected_before_writing(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="JSON compliant"):
         bundle.write(tmp_path, ONNX, weights(), about(score=float("nan")), signer())
     assert list(tmp_path.iterdir()) == []
 
 
-def test_objects_do_not_enter_a_bundle(tmp_path: Path) -> None:
+def test_object_arrays_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="allow_pickle"):
         bundle.write(tmp_path, ONNX, weights(odd=np.array([{}], object)), about(), signer())

@@ -1,4 +1,4 @@
-"""A bundle as one file: the same bytes each time, and nothing in it that leads elsewhere."""
+"""A bundle as one file: the same bytes each time, and no member that leads elsewhere."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ HEAD = ("manifest.json", "manifest.sig")
 
 
 def unpack(file: Path) -> tuple[str, dict[str, bytes]]:
-    """The content of a file whose head nobody verifies."""
+    """Unpack a file without verifying its head."""
     return bundle_archive.unpack(file, HEAD, lambda name, content: None)
 
 
@@ -52,7 +52,7 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, leads_to: str = "") -> tarf
     return info
 
 
-def test_the_file_holds_the_bundle_of_the_folder_under_any_name(folder: Path) -> None:
+def test_the_file_has_the_folders_bundle_under_any_name(folder: Path) -> None:
     file = bundle_archive.pack(folder)
     assert file.name == f"{folder.name}.tar.zst"
     trusted = (signer().public,)
@@ -77,7 +77,7 @@ def test_other_tools_can_unpack_it(folder: Path) -> None:
     assert names == [f"{folder.name}/{name}" for name in sorted(bundle.FILES)]
 
 
-def test_a_changed_byte_of_the_file_is_refused(folder: Path) -> None:
+def test_a_changed_byte_of_the_file_is_rejected(folder: Path) -> None:
     file = bundle_archive.pack(folder)
     whole, trusted, accepted = file.read_bytes(), (signer().public,), 0
     good = bundle.read(file, trusted)
@@ -85,7 +85,7 @@ def test_a_changed_byte_of_the_file_is_refused(folder: Path) -> None:
         content = bytearray(whole)
         content[place] ^= 0xFF
         file.write_bytes(content)
-        # A byte of the packing may say nothing of what is packed; then the bundle is the same.
+        # A byte of the compression may not affect the content; the bundle is then the same.
         with contextlib.suppress(BundleError):
             assert bundle.read(file, trusted) == good, place
             accepted += 1
@@ -112,14 +112,14 @@ def test_a_changed_byte_of_the_file_is_refused(folder: Path) -> None:
     ],
     ids=lambda info: f"{info.name}-{info.type!r}",
 )
-def test_a_member_that_leaves_the_folder_or_is_no_plain_file_is_refused(odd: tarfile.TarInfo, tmp_path: Path) -> None:
+def test_members_outside_the_folder_or_not_plain_files_are_rejected(odd: tarfile.TarInfo, tmp_path: Path) -> None:
     file = packed(tmp_path / "bad.tar.zst", odd)
     with pytest.raises(BundleError, match=r"bad\.tar\.zst: member .* leaves the bundle's folder or is no plain file"):
         unpack(file)
     assert [path.name for path in tmp_path.iterdir()] == ["bad.tar.zst"]
 
 
-def test_members_twice_and_members_of_two_folders_are_refused(tmp_path: Path) -> None:
+def test_duplicate_members_and_members_of_two_folders_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match=r"found 'a' twice"):
         unpack(packed(tmp_path / "one.tar.zst", *signed_head(), member("b/a"), member("b/a")))
     with pytest.raises(BundleError, match=r"found files of 'b' and 'c', wanted one folder"):
@@ -128,7 +128,7 @@ def test_members_twice_and_members_of_two_folders_are_refused(tmp_path: Path) ->
         unpack(packed(tmp_path / "none.tar.zst"))
 
 
-def test_a_small_file_that_unpacks_to_a_large_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_decompression_bomb_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bundle_archive, "MAX_BYTES", 1 << 22)
     content = b"\0" * (1 << 21)
     file = packed(tmp_path / "bomb.tar.zst", *signed_head(), member("b/a"), content=content)
@@ -138,10 +138,8 @@ def test_a_small_file_that_unpacks_to_a_large_one_is_refused(tmp_path: Path, mon
 
 
 @pytest.mark.parametrize("first", ["b/model.onnx", "b/manifest.json"])
-def test_an_archive_without_a_trusted_signature_is_refused_before_anything_else_is_unpacked(
-    tmp_path: Path, first: str
-) -> None:
-    """A pax header counts as well: tarfile reads it whole before it gives the first member."""
+def test_an_untrusted_archive_is_rejected_before_anything_else_is_unpacked(tmp_path: Path, first: str) -> None:
+    """A pax header counts as well: tarfile reads it whole before it returns the first member."""
     large = b"\0" * (1 << 28)
     for file in (
         packed(tmp_path / "large.tar.zst", member(first), content=large),
@@ -168,7 +166,7 @@ def _stop(read: list[str], content: Mapping[str, bytes]) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"not zstd", pa.Codec("zstd").compress(b"not a tar" * 99, asbytes=True)])
-def test_what_is_no_packed_bundle_is_refused(content: bytes, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_packed_bundle_is_rejected(content: bytes, tmp_path: Path) -> None:
     file = tmp_path / "odd.tar.zst"
     file.write_bytes(content)
     with pytest.raises(BundleError, match=r"odd\.tar\.zst"):

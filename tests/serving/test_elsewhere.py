@@ -1,4 +1,4 @@
-"""The documented programs run a bundle without this package, and get our inputs and our numbers."""
+"""The documented programs run a bundle without this package, with our inputs and our results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "bundle.md").read_text("u
 SECTION = PAGE.split("## Use the bundle from another language")[1].split("\n## ")[0]
 
 
-def test_the_documented_script_says_what_we_say(tmp_path: Path) -> None:
+def test_the_documented_script_gives_our_forecasts(tmp_path: Path) -> None:
     [script] = re.findall(r"```python\n(.*?)```", SECTION, re.S)
     (tmp_path / "script.py").write_text(script, "utf-8")
     imported = {
@@ -95,7 +95,7 @@ module.exports = { Tensor, InferenceSession: { create } };
 """
 
 
-def test_the_documented_program_makes_our_inputs_of_rows_in_javascript(tmp_path: Path) -> None:
+def test_the_documented_javascript_program_makes_our_inputs_from_rows(tmp_path: Path) -> None:
     [program] = re.findall(r"```js\n(.*?)```", SECTION, re.S)
     (tmp_path / "forecast.cjs").write_text(program, "utf-8")
     (tmp_path / "pipeline.yaml").write_text(PIPELINE, "utf-8")

@@ -1,4 +1,4 @@
-"""Who has no key reads no model, and what was changed is not taken for a model."""
+"""Without the key, no model can be read, and a changed file is never accepted as a model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def written(parent: Path, cipher: Cipher | None) -> Path:
     return bundle.write(parent, small(), {"bias": np.ones(3, np.float32)}, ABOUT, signer(), cipher)
 
 
-def test_an_encrypted_bundle_is_the_same_bundle_for_who_has_the_key(tmp_path: Path) -> None:
+def test_an_encrypted_bundle_is_the_same_bundle_with_the_key(tmp_path: Path) -> None:
     locked, plain = written(tmp_path / "locked", ONE), written(tmp_path / "plain", None)
     assert locked.name == plain.name
     for file in (bundle.MANIFEST, bundle.SEAL):
@@ -37,7 +37,7 @@ def test_an_encrypted_bundle_is_the_same_bundle_for_who_has_the_key(tmp_path: Pa
     assert bundle.read(bundle_archive.pack(locked), (signer().public,), ONE).model == small()
 
 
-def test_neither_model_nor_weights_lie_open_anywhere(tmp_path: Path) -> None:
+def test_neither_model_nor_weights_are_stored_in_plain_form(tmp_path: Path) -> None:
     folder = written(tmp_path, ONE)
     bundle_archive.pack(folder)
     bundle.read(folder, (signer().public,), ONE)
@@ -48,7 +48,7 @@ def test_neither_model_nor_weights_lie_open_anywhere(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == [folder.name, f"{folder.name}.tar.zst"]
 
 
-def test_each_file_says_what_is_wrong_with_the_key_or_with_itself(tmp_path: Path) -> None:
+def test_errors_name_the_fault_of_the_key_or_the_file(tmp_path: Path) -> None:
     folder = written(tmp_path, ONE)
     trusted = (signer().public,)
     with pytest.raises(BundleError, match=r"model\.onnx: encrypted, and there is no key to decrypt it with"):
@@ -73,7 +73,7 @@ def test_each_file_says_what_is_wrong_with_the_key_or_with_itself(tmp_path: Path
         bundle.read(folder, trusted, ONE)
 
 
-def test_writing_again_encrypts_what_lay_open_and_takes_the_key_of_today(tmp_path: Path) -> None:
+def test_rewriting_encrypts_plain_files_and_uses_the_current_key(tmp_path: Path) -> None:
     trusted = (signer().public,)
     for cipher in (None, ONE, ONE, OTHER, None):
         folder = written(tmp_path, cipher)
@@ -82,7 +82,7 @@ def test_writing_again_encrypts_what_lay_open_and_takes_the_key_of_today(tmp_pat
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_a_key_is_made_on_first_use_for_its_owner_alone(tmp_path: Path) -> None:
+def test_a_key_is_created_on_first_use_for_its_owner_only(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match=r"no key to decrypt with: found none in .*encryption\.key, wanted it there"):
         encryption.cipher_to_read(tmp_path)
     cipher = encryption.cipher_to_write(tmp_path)
@@ -95,7 +95,7 @@ def test_a_key_is_made_on_first_use_for_its_owner_alone(tmp_path: Path) -> None:
         encryption.cipher_to_read(tmp_path)
 
 
-def test_the_environment_may_hold_the_key_or_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_may_hold_the_key_or_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = base64.b64encode(ONE.key).decode()
     monkeypatch.setenv(VARIABLE, text)
     assert encryption.cipher_to_write(tmp_path) == ONE

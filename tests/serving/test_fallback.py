@@ -1,4 +1,4 @@
-"""The seasonal-naive forecast by hand: gaps, closed days, depots without a past."""
+"""The seasonal-naive forecast calculated by hand: gaps, closed days, depots without a past."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ def test_the_median_is_the_count_of_the_same_weekday_a_week_ago() -> None:
     np.testing.assert_allclose(predicted.median, [WEEK], rtol=1e-6)
     assert predicted.levels == LEVELS
     assert predicted.quantiles.dtype == np.float32
-    # Fewer than 21 weekly changes in the whole network say nothing of the spread.
+    # Fewer than 21 weekly changes in the whole network give no spread.
     np.testing.assert_array_equal(predicted.quantiles[..., 0], predicted.quantiles[..., 2])
 
 
-def test_the_horizon_goes_on_where_the_history_stops() -> None:
-    """History ends on a Wednesday, so that the first day ahead is a Thursday."""
+def test_the_horizon_continues_the_history() -> None:
+    """The history ends on a Wednesday, so the first day ahead is a Thursday."""
     predicted = seasonal_naive(bare([[*WEEK, 1, 2, 3]], horizon=5), LEVELS)
     np.testing.assert_allclose(predicted.median, [[40, 50, 60, 70, 1]], rtol=1e-6)
 
 
-def test_four_weeks_ahead_repeat_the_last_one_and_are_as_wide_as_changes_over_so_many_weeks() -> None:
+def test_four_weeks_ahead_repeat_the_last_one_with_the_spread_of_changes_over_as_many_weeks() -> None:
     random, weeks = np.random.default_rng(0), 20
-    moving = np.exp(np.cumsum(random.normal(0, 0.2, weeks)))  # a level that walks from week to week
+    moving = np.exp(np.cumsum(random.normal(0, 0.2, weeks)))  # a level that moves from week to week
     counts = np.round(1000 * np.repeat(moving, 7) * np.tile(WEEK, weeks))
     predicted = seasonal_naive(bare([counts], horizon=28), LEVELS)
     np.testing.assert_allclose(predicted.median, np.tile(counts[-7:], 4)[None], rtol=1e-6)
@@ -44,7 +44,7 @@ def test_four_weeks_ahead_repeat_the_last_one_and_are_as_wide_as_changes_over_so
     np.testing.assert_allclose(log[7] - log[7, 1], expected, atol=1e-5)
 
 
-def test_unknown_and_closed_days_are_looked_up_in_the_weeks_before() -> None:
+def test_unknown_and_closed_days_use_earlier_weeks() -> None:
     history = [*WEEK, *[2 * x for x in WEEK], *[3 * x for x in WEEK]]
     counts = np.array([history], float)
     counts[0, [14, 15, 8]] = NAN  # Monday of the last week, Tuesday of the last two
@@ -66,7 +66,8 @@ def test_a_depot_without_history_gets_the_median_of_the_others_means() -> None:
 
 
 def test_a_new_depot_gets_its_citys_week_at_its_own_level() -> None:
-    """28 known days let the first two stand on their own; the third opened a week ago, at twice its city's level."""
+    """With 28 known days the first two need no guess; the third opened a week ago, at twice its
+    city's level."""
     week = np.array(WEEK, float)
     old, new = np.tile(week, 5), np.full(35, NAN)
     new[28:34] = 2 * week[:6]
@@ -79,7 +80,7 @@ def test_a_new_depot_gets_its_citys_week_at_its_own_level() -> None:
     assert len(set(predicted.median[3])) == 1  # its city is flat
     assert (
         5 < predicted.median[3, 0] < 6.5
-    )  # two depots are not yet all that a city may be, and the others' mean is higher
+    )  # two depots do not fully determine a city's level, and the others' mean is higher
     assert (predicted.quantiles[3] > 0).all()
 
 
@@ -90,7 +91,7 @@ def test_a_new_depot_that_is_closed_ahead_is_zero() -> None:
     np.testing.assert_allclose(predicted.median[2, [0, 1, 3, 4, 5, 6]], 10, rtol=1e-6)
 
 
-def test_the_band_is_what_numpy_says_of_each_depot() -> None:
+def test_the_band_matches_numpys_quantiles_for_each_depot() -> None:
     random = np.random.default_rng(1)
     counts = np.where(random.random((5, 91)) < 0.2, NAN, random.poisson(30, (5, 91)))
     levels = (0.05, 0.1, 0.5, 0.9)
@@ -101,7 +102,7 @@ def test_the_band_is_what_numpy_says_of_each_depot() -> None:
     np.testing.assert_allclose(spread, np.broadcast_to((band - band[:, [2]])[:, None], spread.shape), atol=1e-5)
 
 
-def test_where_nothing_at_all_is_known_nobody_is_expected() -> None:
+def test_without_any_known_count_the_forecast_is_zero() -> None:
     predicted = seasonal_naive(bare([[NAN] * 14]), LEVELS)
     assert not predicted.quantiles.any()
 
@@ -114,9 +115,10 @@ def test_closed_days_are_zero() -> None:
 
 
 def test_the_band_is_that_of_the_depots_own_weekly_changes() -> None:
-    """Log counts change by −0.2, 0 or +0.2 from week to week, equally often; a calm depot has its own, empty, band."""
+    """Log counts change by −0.2, 0 or +0.2 from week to week, equally often; a depot without
+    changes has its own, empty, band."""
     steps = np.tile([-0.2, 0.0, 0.2], 40)
-    levels = np.cumsum(steps)  # a change a week on every weekday alike
+    levels = np.cumsum(steps)  # one change per week, the same on every weekday
     lively = np.expm1(4 + np.repeat(levels, 7))[: 13 * 7]
     calm = np.full(13 * 7, 10.0)
     predicted = seasonal_naive(bare([lively, calm]), (0.1, 0.5, 0.9))

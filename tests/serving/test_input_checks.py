@@ -1,4 +1,4 @@
-"""What a bundle is to forecast from fits it, or is refused with its depot and day."""
+"""Valid inputs of a bundle pass; invalid ones are rejected with their depot and day."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def with_(name: str, place: tuple[int, ...], value: float) -> dict[str, Any]:
     return changed
 
 
-def test_what_fits_is_let_through() -> None:
+def test_valid_inputs_pass() -> None:
     input_checks.check(inputs(), SPEC, DEPOTS, CUTOFF)
     input_checks.check(with_("statics", (1, 0), 2), SPEC, DEPOTS, CUTOFF)
 
@@ -61,12 +61,12 @@ def test_what_fits_is_let_through() -> None:
         (with_("statics", (0, 0), 3), "depot 'D0', for 2024-01-04: 'city' has the code 3, wanted 0 .* to 2"),
     ],
 )
-def test_what_does_not_fit_is_told_with_its_depot_and_day(arrays: dict[str, Any], message: str) -> None:
+def test_invalid_inputs_are_reported_with_depot_and_day(arrays: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         input_checks.check(arrays, SPEC, DEPOTS, CUTOFF)
 
 
-def test_a_manifest_that_does_not_say_its_inputs_is_refused() -> None:
+def test_a_manifest_without_its_inputs_is_rejected() -> None:
     manifest = {"encoding": {"covariates": [], "statics": []}, "lookback": 3}
     with pytest.raises(BundleError, match=r"bundle f{16}: the manifest does not declare its inputs: 'horizon'"):
         InputSpec.of(Bundle("f" * 64, b"", manifest))

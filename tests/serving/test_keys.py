@@ -1,4 +1,4 @@
-"""The key that signs belongs to its owner alone, and who forecasts needs its public half only."""
+"""Only its owner may read the signing key, and forecasting needs only its public half."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def owned(file: Path, content: bytes) -> Path:
     return file
 
 
-def test_the_first_use_makes_a_key_that_only_its_owner_may_read(tmp_path: Path) -> None:
+def test_the_first_use_creates_a_key_that_only_its_owner_may_read(tmp_path: Path) -> None:
     created = keys.signer(tmp_path)
     file = tmp_path / "keys" / "signing.pem"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -50,7 +50,7 @@ def test_the_first_use_makes_a_key_that_only_its_owner_may_read(tmp_path: Path) 
     assert sorted(path.name for path in file.parent.iterdir()) == ["signing.pem", "signing.pub.pem"]
 
 
-def test_a_seal_fits_its_content_and_no_other(tmp_path: Path) -> None:
+def test_a_seal_is_valid_for_its_content_only(tmp_path: Path) -> None:
     created = keys.signer(tmp_path)
     seal = created.seal(b"content")
     keys.verify(b"content", seal, keys.trusted_keys(tmp_path))
@@ -61,7 +61,7 @@ def test_a_seal_fits_its_content_and_no_other(tmp_path: Path) -> None:
         keys.verify(b"content", seal[:-1], keys.trusted_keys(tmp_path))
 
 
-def test_a_machine_with_the_public_key_alone_verifies_and_cannot_sign(tmp_path: Path) -> None:
+def test_a_machine_with_only_the_public_key_verifies_and_cannot_sign(tmp_path: Path) -> None:
     seal = keys.signer(tmp_path / "trains").seal(b"content")
     (tmp_path / "forecasts" / "keys").mkdir(parents=True)
     (tmp_path / "trains" / "keys" / "signing.pub.pem").rename(tmp_path / "forecasts" / "keys" / "trainer.pub.pem")
@@ -72,11 +72,11 @@ def test_a_machine_with_the_public_key_alone_verifies_and_cannot_sign(tmp_path: 
 def test_keys_come_from_the_environment_as_text_or_as_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(keys.SIGNING, private_pem().decode())
     assert keys.signer(tmp_path).public == signer().public
-    assert raw(keys.trusted_keys(tmp_path)) == raw([signer().public])  # who signs believes itself
+    assert raw(keys.trusted_keys(tmp_path)) == raw([signer().public])  # a signing machine trusts itself
     monkeypatch.setenv(keys.SIGNING, str(owned(tmp_path / "key.pem", private_pem(1))))
     assert keys.signer(tmp_path).public == signer(1).public
     monkeypatch.setenv(keys.TRUSTED, public_pem(2).decode())
-    assert raw(keys.trusted_keys(tmp_path)) == raw([signer(2).public])  # and only whom it is told to, when it is told
+    assert raw(keys.trusted_keys(tmp_path)) == raw([signer(2).public])  # if trusted keys are declared, only those count
     (tmp_path / "several").mkdir()
     (tmp_path / "several" / "a.pub.pem").write_bytes(public_pem(3))
     (tmp_path / "other.pem").write_bytes(public_pem(4))
@@ -92,12 +92,12 @@ def test_a_key_that_others_may_read_signs_nothing(tmp_path: Path) -> None:
         keys.signer(tmp_path)
 
 
-def test_a_machine_that_trusts_nobody_is_told_what_it_lacks(tmp_path: Path) -> None:
+def test_a_machine_without_trusted_keys_gets_an_error_with_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match=r"found none in .*keys, wanted the \*\.pub\.pem .*FORECASTER_TRUSTED_KEYS"):
         keys.trusted_keys(tmp_path)
 
 
-def test_what_is_no_ed25519_key_is_refused_by_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_of_another_kind_is_rejected_with_its_location(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     curve = generate_private_key(SECP256R1())
     other = curve.private_bytes(PEM, serialization.PrivateFormat.PKCS8, OPEN)
     for content, message in (
@@ -124,16 +124,16 @@ def test_what_is_no_ed25519_key_is_refused_by_its_place(tmp_path: Path, monkeypa
             keys.trusted_keys(tmp_path)
 
 
-def test_two_processes_that_make_a_key_at_once_end_with_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_processes_that_create_a_key_at_once_keep_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = keys.signer(tmp_path)
     exists = Path.exists
-    monkeypatch.setattr(Path, "exists", lambda self: self.name != "signing.pem" and exists(self))  # not seen yet
+    monkeypatch.setattr(Path, "exists", lambda self: self.name != "signing.pem" and exists(self))  # not visible yet
     assert keys.signer(tmp_path).public == first.public
     assert raw(keys.trusted_keys(tmp_path)) == [first.public.public_bytes_raw()]
 
 
 def declare(tmp_path: Path, *blocks: tuple[str, int]) -> None:
-    """Trust these keys alone, each after its lines."""
+    """Trust only these keys, each after its lines."""
     (tmp_path / "keys").mkdir(exist_ok=True)
     text = "".join(f"{lines}\n{public_pem(number).decode()}" for lines, number in blocks)
     (tmp_path / "keys" / "declared.pub.pem").write_text(text, "utf-8")
@@ -155,7 +155,7 @@ def test_a_variable_holds_several_keys_as_text(tmp_path: Path, monkeypatch: pyte
     assert raw(keys.trusted_keys(tmp_path)) == raw([signer(1).public, signer(2).public])
 
 
-def test_a_key_vouches_until_the_end_of_its_last_day(tmp_path: Path) -> None:
+def test_a_key_is_valid_until_the_end_of_its_last_day(tmp_path: Path) -> None:
     declare(tmp_path, ("# for a year\nExpires: 2027-06-30", 1))
     seal, trusted = signer(1).seal(b"content"), keys.trusted_keys(tmp_path)
     keys.verify(b"content", seal, trusted, datetime(2027, 6, 30, 23, 59, tzinfo=UTC))
@@ -163,7 +163,7 @@ def test_a_key_vouches_until_the_end_of_its_last_day(tmp_path: Path) -> None:
         keys.verify(b"content", seal, trusted, datetime(2027, 7, 1, tzinfo=UTC))
 
 
-def test_a_revoked_key_vouches_for_nothing_however_often_it_is_declared(tmp_path: Path) -> None:
+def test_a_revoked_key_verifies_nothing_even_if_declared_again(tmp_path: Path) -> None:
     declare(tmp_path, ("", 1), ("Revoked: 2026-11-29 stolen laptop", 1), ("Expires: 2999-01-01", 1), ("", 2))
     trusted = keys.trusted_keys(tmp_path)
     assert raw(trusted) == raw([signer(1).public, signer(2).public])
@@ -188,7 +188,7 @@ def test_the_key_that_expires_last_is_known_with_its_line(tmp_path: Path) -> Non
     assert (last.public, last.end) == (signer(3).public, None)
 
 
-def test_a_bundle_of_a_key_that_ended_is_not_loaded(tmp_path: Path) -> None:
+def test_a_bundle_of_an_ended_key_is_rejected(tmp_path: Path) -> None:
     folder = bundle.write(tmp_path / "bundles", small(), {"bias": np.ones(3, np.float32)}, ABOUT, signer(1))
     declare(tmp_path, ("Expires: 2999-12-31", 1))
     assert bundle.load(folder, tmp_path).name == folder.name
@@ -201,7 +201,7 @@ def test_a_bundle_of_a_key_that_ended_is_not_loaded(tmp_path: Path) -> None:
             bundle.load(folder, tmp_path)
 
 
-def test_a_key_that_ended_signs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_ended_key_signs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(keys.SIGNING, private_pem(1).decode())
     assert keys.sealing(tmp_path) is not None
     declare(tmp_path, ("Revoked: 2026-11-29 stolen laptop", 1))
@@ -210,13 +210,13 @@ def test_a_key_that_ended_signs_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     assert keys.sealing(tmp_path) is None
 
 
-def test_without_a_key_nothing_is_sealed_and_none_is_made(tmp_path: Path) -> None:
+def test_without_a_key_nothing_is_sealed_and_none_is_created(tmp_path: Path) -> None:
     assert keys.sealing(tmp_path) is None
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("line", ["Expired: 2026-01-31", "Expires: 31.01.2026", "Expires: 2026-02-30", "a note"])
-def test_a_line_that_is_not_understood_is_refused_with_its_number(tmp_path: Path, line: str) -> None:
+def test_an_invalid_line_is_rejected_with_its_number(tmp_path: Path, line: str) -> None:
     declare(tmp_path, ("", 1), (f"# a comment\n{line}", 2))
     with pytest.raises(BundleError, match=rf"declared\.pub\.pem, line 6: found '{re.escape(line)}', wanted `Expires: "):
         keys.trusted_keys(tmp_path)

@@ -1,4 +1,5 @@
-"""The plain NumPy forward pass says what JAX and the graph say, from what lies in a bundle and nothing else."""
+"""The plain NumPy forward pass gives the results of JAX and of the graph, only from the content of
+a bundle."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def of(candidate: Candidate) -> ReferenceModel:
 
 
 def odd(horizon: int = 3) -> Panel:
-    """Gaps, a depot without any reading, closed days, and more than a year of history."""
+    """A panel with gaps, a depot without any reading, closed days, and more than a year of history."""
     panel = panels.panel(5, 500, horizon, seed=3)
     demand, open_ = np.array(panel.demand), np.array(panel.open)
     demand[0, ::3], demand[1], demand[2, -60:] = np.nan, np.nan, np.nan
@@ -47,8 +48,9 @@ def odd(horizon: int = 3) -> Panel:
 
 
 def christmas() -> Panel:
-    """Depots that see their first holidays, which began last week and go on, one that saw the same a year ago, and one
-    that moved to another level between two holidays; one whose same weekdays had nothing usual a year ago."""
+    """Depots that see their first holidays, which began last week and continue, one that saw the
+    same a year ago, one that moved to another level between two holidays, and one whose same
+    weekdays had nothing usual a year ago."""
     panel = odd()
     demand, calendar = np.array(panel.demand), np.array(panel.calendar)
     demand[[0, 2], :300] = np.nan
@@ -74,7 +76,7 @@ def moved() -> Panel:
     return replace(panel, demand=demand)
 
 
-def test_numpy_says_what_onnx_and_jax_say() -> None:
+def test_numpy_onnx_and_jax_agree() -> None:
     graph = predict.session(panels.graph())
     for panel in (panels.panel(), odd(), christmas(), moved()):
         inputs = panel.window(LOOKBACK)
@@ -84,7 +86,7 @@ def test_numpy_says_what_onnx_and_jax_say() -> None:
         np.testing.assert_allclose(predicted, to_onnx.on_arrays(panels.candidate())(inputs), rtol=1e-5, atol=1e-5)
 
 
-def test_ranges_of_a_bundle_of_before_do_not_grow_after_a_week_that_surprised() -> None:
+def test_ranges_of_an_earlier_bundle_do_not_grow_after_a_surprising_week() -> None:
     before, inputs = of(panels.candidate()), panels.panel().window(LOOKBACK)
     before.lengths = {name: length for name, length in before.lengths.items() if name != "follows"}
     grown, plain = ours()(inputs), before(inputs)
@@ -95,7 +97,7 @@ def test_ranges_of_a_bundle_of_before_do_not_grow_after_a_week_that_surprised() 
     assert wider.max() > 1.05
 
 
-def test_medians_follow_a_level_that_moved_but_not_those_of_bundles_of_before() -> None:
+def test_medians_follow_a_moved_level_except_in_earlier_bundles() -> None:
     before, inputs = of(panels.candidate()), moved().window(LOOKBACK)
     before.lengths = {name: length for name, length in before.lengths.items() if name != "most_moved"}
     median = panels.LEVELS.index(0.5)
@@ -107,7 +109,7 @@ def test_medians_follow_a_level_that_moved_but_not_those_of_bundles_of_before() 
     assert not before.features(inputs)[4][1].any()
 
 
-def test_what_medians_were_before_they_followed_is_known_again() -> None:
+def test_medians_before_following_can_be_recovered() -> None:
     random = np.random.default_rng(0)
     center, anchor, level_moved = random.normal(5, 0.3, (50, 9)), np.full((50, 9), 5.0), random.normal(0, 0.4, 50)
     open_, trust = np.ones((50, 9)), random.uniform(0, 0.99, 50)
@@ -126,7 +128,8 @@ def test_a_closed_day_is_zero_and_quantiles_do_not_cross() -> None:
 
 
 def drawn(shape: encoder_decoder.Architecture, encoding: Encoding, calibration: list[float]) -> Candidate:
-    """A model of two members with random parameters, so that no part of the network is idle."""
+    """Return a model of two members with random parameters, so that every part of the network has
+    an effect."""
     members = panels.random_members(shape, 2, 0.5)
     calendar = np.array([1, 0.5, 0, 1, 1, 1], np.float32)
     constants = {"mean": np.float32(4), "spread": np.float32(0.7), "yearly": np.float32(1), "calendar": calendar}
@@ -140,7 +143,7 @@ def drawn(shape: encoder_decoder.Architecture, encoding: Encoding, calibration: 
     return Candidate(parameters, sizes, encoding, panels.CALENDAR, shape.levels, shape.horizon, {"seconds": 1.0})
 
 
-def test_a_model_of_several_layers_that_calibration_reversed_agrees_as_well() -> None:
+def test_a_model_of_several_layers_with_reversed_quantiles_agrees() -> None:
     """Without covariates and statics."""
     shape = encoder_decoder.Architecture(3, 4, (0.1, 0.4, 0.5, 0.6, 0.9), 3, 0, len(panels.CALENDAR), ())
     panel = panels.panel(4, 450, covariates=(), statics={})
@@ -152,7 +155,7 @@ def test_a_model_of_several_layers_that_calibration_reversed_agrees_as_well() ->
 
 
 @pytest.mark.parametrize("horizon", [1, 8, 61])
-def test_weeks_ahead_agree_as_well(horizon: int) -> None:
+def test_several_weeks_ahead_agree(horizon: int) -> None:
     panel = odd(horizon)
     panel.covariates[0, -1] = 3  # an event that this depot has never had
     labels = tuple(len(words) for words in panel.encoding.statics.values())
@@ -167,8 +170,9 @@ def test_weeks_ahead_agree_as_well(horizon: int) -> None:
         check_what_trees_read(model, candidate, inputs)
     predicted, bound = model(inputs), model.bound(inputs)
     assert predicted.shape == (5, horizon, 3)
-    assert np.isclose(np.log1p(predicted[..., -1]), bound).any()  # for a network that means nothing goes far beyond
-    model.lengths = {name: length for name, length in model.lengths.items() if name != "times_most"}  # as before
+    assert np.isclose(np.log1p(predicted[..., -1]), bound).any()  # an untrained network goes far beyond the bound
+    # as in earlier versions
+    model.lengths = {name: length for name, length in model.lengths.items() if name != "times_most"}
     np.testing.assert_allclose(predicted, np.minimum(model(inputs), np.expm1(bound)[..., None]), rtol=1e-5)
     np.testing.assert_allclose(predicted, expected, rtol=1e-4, atol=1e-4)
     graph = predict.session(to_onnx.to_graph(candidate))
@@ -176,7 +180,7 @@ def test_weeks_ahead_agree_as_well(horizon: int) -> None:
 
 
 def with_trees(candidate: Candidate) -> Candidate:
-    """A candidate with trees that split all that they may read, somewhere between what is usual."""
+    """Return a candidate with trees that split on all their inputs, within the usual range."""
     names = candidate.encoding.covariates, candidate.calendar_names, tuple(candidate.encoding.statics)
     arrays = panels.random_trees(len(features.tree_inputs(*names)), candidate.horizon)
     blend = {**candidate.parameters["blend"], "trees": np.float32(0.4)}
@@ -194,8 +198,8 @@ def check_what_trees_read(model: ReferenceModel, candidate: Candidate, inputs: d
     assert (model.trees(read)[0] > 0).any()
 
 
-def test_jax_taken_operation_by_operation_says_the_same_as_compiled() -> None:
-    """Which is why parity may ask the compiled one."""
+def test_jax_operation_by_operation_matches_compiled_jax() -> None:
+    """Parity therefore may use the compiled one."""
     candidate, inputs = panels.candidate(), panels.panel().window(LOOKBACK)
     parameters: Any = jax.tree.map(jnp.asarray, dict(candidate.parameters))
     predicted = encoder_decoder.forward(parameters, to_onnx.window(inputs), to_onnx.architecture(candidate))
@@ -207,7 +211,7 @@ def slowly(x: list[float], length: int, every: int) -> list[float]:
 
 
 @pytest.mark.parametrize(("length", "every"), [(3, 1), (10, 1), (2, 7), (4, 7)])
-def test_trailing_sums_are_those_of_a_slow_loop(length: int, every: int) -> None:
+def test_trailing_sums_match_a_slow_loop(length: int, every: int) -> None:
     x = [3.0, 0.0, 5.0, 2.0, 8.0, 1.0, 0.0, 4.0, 6.0, 7.0, 2.0, 2.0, 9.0, 1.0, 3.0, 5.0]
     np.testing.assert_allclose(day_arrays.trailing(np.array([x]), length, every)[0], slowly(x, length, every))
 

@@ -1,4 +1,5 @@
-"""An ONNX file keeps to itself and to onnx's own operators, or it is refused before a runtime sees it."""
+"""An ONNX file without external data and foreign operators passes; any other is rejected before a
+runtime loads it."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ def inside_an_if(inner: onnx.GraphProto, times: int = 1) -> onnx.ModelProto:
     return model
 
 
-def test_what_the_exporter_writes_is_let_through() -> None:
+def test_exported_models_pass() -> None:
     onnx_checks.inspect(panels.graph())
     onnx_checks.inspect(small())
 
@@ -108,7 +109,7 @@ def that_is_only_named() -> onnx.ModelProto:
         that_is_only_named,
     ],
 )
-def test_external_data_are_found_wherever_they_hide(hidden: object) -> None:
+def test_external_data_are_found_everywhere(hidden: object) -> None:
     assert callable(hidden)
     with pytest.raises(BundleError, match="a tensor's data lie in another file"):
         onnx_checks.inspect(hidden().SerializeToString())
@@ -132,18 +133,18 @@ def test_an_operator_set_and_a_function_of_a_foreign_domain_are_named() -> None:
         onnx_checks.inspect(proto(functions=[function]).SerializeToString())
 
 
-def test_a_graph_that_has_no_end_of_graphs_in_it_is_refused() -> None:
+def test_deeply_nested_graphs_are_rejected() -> None:
     with pytest.raises(BundleError, match="messages lie more than 32 deep"):
         onnx_checks.inspect(inside_an_if(subgraph(), times=20).SerializeToString())
 
 
 @pytest.mark.parametrize("content", [b"", b"onnx", b"\x00", b"\x3a\xff\xff\xff\xff\x0f", b"\x80" * 11, b"ORTM" * 9])
-def test_what_is_no_onnx_file_is_refused(content: bytes) -> None:
+def test_a_file_that_is_not_onnx_is_rejected(content: bytes) -> None:
     with pytest.raises(BundleError, match="no ONNX model"):
         onnx_checks.inspect(content)
 
 
-def test_an_end_that_is_missing_is_refused() -> None:
+def test_a_truncated_file_is_rejected() -> None:
     whole = small()
     for length in range(len(whole) - 1):
         with pytest.raises(BundleError, match="no ONNX model"):
@@ -151,7 +152,7 @@ def test_an_end_that_is_missing_is_refused() -> None:
 
 
 @given(st.binary(max_size=200), st.integers(0, 400))
-def test_bytes_of_any_kind_are_let_through_or_refused_and_nothing_else(noise: bytes, place: int) -> None:
+def test_any_bytes_pass_or_raise_bundle_errors_only(noise: bytes, place: int) -> None:
     whole = small()
     content = whole[:place] + noise + whole[place + len(noise) :]
     with contextlib.suppress(BundleError):
@@ -161,15 +162,16 @@ def test_bytes_of_any_kind_are_let_through_or_refused_and_nothing_else(noise: by
 
 
 def reached(descriptor: Descriptor, outer: frozenset[str] = frozenset()) -> Iterator[str]:
-    """The names of the messages that can lie inside one."""
+    """Yield the names of the messages that can occur inside one."""
     yield descriptor.name
     for field in descriptor.fields:
         if field.type == FieldDescriptor.TYPE_MESSAGE and field.message_type.name not in outer:
             yield from reached(field.message_type, outer | {descriptor.name})
 
 
-def test_every_way_to_a_tensor_or_an_operator_is_walked() -> None:
-    """Held against the descriptors of the onnx package: a field that a newer one adds must not go unseen."""
+def test_every_path_to_a_tensor_or_an_operator_is_walked() -> None:
+    """Compared with the descriptors of the onnx package, so that fields of a newer version are not
+    missed."""
     targets = {"TensorProto", "NodeProto", "OperatorSetIdProto", "FunctionProto", "GraphProto"}
     names = {"OperatorSet": "OperatorSetIdProto", "Training": "TrainingInfoProto"}
     for kind, nested in onnx_checks._NESTED.items():

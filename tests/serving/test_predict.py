@@ -1,4 +1,5 @@
-"""A bundle forecasts what the trained model does, for panels that were made for it, without what trains."""
+"""A bundle forecasts the same as the trained model, for panels that were made for it, without
+training code."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def predictor(tmp_path_factory: pytest.TempPathFactory) -> Predictor:
     return Predictor(bundle.read(folder, (signer().public,)))
 
 
-def test_a_bundle_forecasts_what_the_trained_model_forecasts(predictor: Predictor) -> None:
+def test_a_bundle_and_the_trained_model_forecast_the_same(predictor: Predictor) -> None:
     panel = panels.panel(5, seed=4)
     with panels.quickly():
         expected = to_onnx.forecaster(panels.candidate())(panel)
@@ -46,9 +47,7 @@ def test_a_bundle_forecasts_what_the_trained_model_forecasts(predictor: Predicto
     np.testing.assert_array_equal(predicted.open, panel.open[:, -3:])
 
 
-def test_new_depots_get_wider_ranges_than_the_graph_gives_them_in_any_chunk(
-    predictor: Predictor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ranges_of_new_depots_are_widened_in_any_chunk(predictor: Predictor, monkeypatch: pytest.MonkeyPatch) -> None:
     panel = panels.panel(5, seed=4)
     demand, open_, new = panel.demand.copy(), panel.open.copy(), [1, 3]
     demand[new, :-2], open_[new, : panel.history - 2], open_[3, -1] = np.nan, False, False
@@ -67,7 +66,7 @@ def test_new_depots_get_wider_ranges_than_the_graph_gives_them_in_any_chunk(
     np.testing.assert_allclose(predictor(panel).quantiles, predicted, rtol=1e-6)
 
 
-def test_depots_in_chunks_are_depots_at_once(predictor: Predictor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forecasts_in_chunks_and_at_once_are_the_same(predictor: Predictor, monkeypatch: pytest.MonkeyPatch) -> None:
     panel = panels.panel(7)
     at_once = predictor(panel).quantiles
     for size in (1, 3, 7):
@@ -75,9 +74,7 @@ def test_depots_in_chunks_are_depots_at_once(predictor: Predictor, monkeypatch: 
         np.testing.assert_allclose(predictor(panel).quantiles, at_once, rtol=1e-6)
 
 
-def test_pieces_that_run_beside_one_another_come_back_in_their_order(
-    predictor: Predictor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parallel_pieces_are_returned_in_order(predictor: Predictor, monkeypatch: pytest.MonkeyPatch) -> None:
     panel = panels.panel(7)
     at_once = predictor(panel).quantiles
     monkeypatch.setattr(predict, "MIN_PIECE", 1)
@@ -87,7 +84,7 @@ def test_pieces_that_run_beside_one_another_come_back_in_their_order(
         np.testing.assert_allclose(predicted, at_once, rtol=1e-6)
 
 
-def test_a_panel_that_was_made_for_something_else_is_refused(predictor: Predictor) -> None:
+def test_a_panel_made_for_another_pipeline_is_rejected(predictor: Predictor) -> None:
     fitting = panels.panel()
     words = fitting.encoding
     turned = {name: words.statics[name] for name in reversed(words.statics)}
@@ -117,22 +114,22 @@ def bundle_of(operation: str) -> bundle.Bundle:
     return bundle.Bundle("f" * 64, small(operation), manifest)
 
 
-def test_inputs_that_a_graph_does_not_use_are_left_away() -> None:
+def test_unused_inputs_of_a_graph_are_omitted() -> None:
     predicted = Predictor(bundle_of("Abs"))(panels.bare([[1, 2, 3], [4, 5, 6]], horizon=3))
     np.testing.assert_array_equal(predicted.quantiles[..., 0], [[1, 2, 3], [4, 5, 6]])
 
 
-def test_a_forecast_that_is_not_a_number_is_refused_by_its_depot() -> None:
+def test_a_forecast_that_is_not_a_number_is_rejected_with_its_depot() -> None:
     with pytest.raises(BundleError, match=r"bundle f{16}: the forecast of depot 'D1' is not a number"):
         Predictor(bundle_of("Abs"))(panels.bare([[1, 2, 3], [4, np.nan, 6]], horizon=3))
 
 
-def test_a_model_that_is_no_model_is_refused() -> None:
+def test_invalid_model_bytes_are_rejected() -> None:
     with pytest.raises(BundleError, match=r"bundle f{16}: onnxruntime refuses the model"):
         Predictor(bundle.Bundle("f" * 64, b"not onnx", {}))
 
 
-def test_what_cannot_be_is_refused_with_its_depot_and_day_and_the_bundle(predictor: Predictor) -> None:
+def test_invalid_inputs_are_rejected_with_depot_day_and_bundle(predictor: Predictor) -> None:
     panel = panels.panel()
     demand, statics = np.array(panel.demand), np.array(panel.statics)
     demand[1, -1], statics[2, 1] = -5, -1
@@ -142,7 +139,7 @@ def test_what_cannot_be_is_refused_with_its_depot_and_day_and_the_bundle(predict
         predictor(replace(panel, statics=statics))
 
 
-def test_serving_imports_nothing_that_trains_or_orchestrates() -> None:
+def test_serving_imports_no_training_or_orchestration_packages() -> None:
     code = (
         "import sys, forecaster.serving.predict, forecaster.publishing.publish\n"
         "print(sorted({'jax', 'flax', 'optax', 'onnx', 'prefect', 'mlflow'} & set(sys.modules)))"

@@ -1,4 +1,5 @@
-"""Totals along joint paths: they agree with their parts, and know who is surprised together."""
+"""Totals along joint paths: they agree with their parts, and reflect which depots are surprised
+together."""
 
 from __future__ import annotations
 
@@ -17,14 +18,14 @@ DAYS, DEPOTS = 420, 8
 
 
 def shocked(common: float, seed: int = 0) -> Panel:
-    """Counts about 1,000 with σ 0.2 in logs, of which a share is the same for all depots of a day."""
+    """Counts about 1,000 with σ 0.2 in logs, a share of which all depots of a day have in common."""
     random = np.random.default_rng(seed)
     noise = np.sqrt(1 - common) * random.normal(size=(DEPOTS, DAYS)) + np.sqrt(common) * random.normal(size=DAYS)
     return bare(np.expm1(np.log(1001) + 0.2 * noise))
 
 
 def right(panel: Panel) -> Forecast:
-    """The forecast that knows the distribution."""
+    """Return the forecast with the true distribution."""
     quantiles_of_orders = np.expm1(np.log(1001) + 0.2 * np.array([-1.2816, 0, 1.2816]))
     open_ = panel.open[:, panel.history :]
     quantiles = np.where(open_[..., None], quantiles_of_orders, 0).astype(np.float32)
@@ -41,18 +42,19 @@ def folds(panel: Panel, weeks: int = 40) -> list[Fold]:
 
 
 @pytest.mark.parametrize("common", [0.0, 0.5, 1.0])
-def test_intervals_of_the_total_hold_what_they_promise_however_much_is_shared(common: float) -> None:
+def test_intervals_of_the_total_have_nominal_coverage_for_any_shared_part(common: float) -> None:
     panel = shocked(common)
     scores = totals.score_totals(folds(panel), panel)
     assert scores["network"]["coverage"] == pytest.approx(0.8, abs=0.072)  # three standard errors of 280 days
     assert abs(scores["network"]["bias"]) < 0.02
-    # Quantiles that are added hold far more than they promise where little is shared.
+    # Sums of quantiles cover far more than their level if little is shared.
     width_of_one = 2 * np.sinh(0.2 * 1.2816)
     assert scores["network"]["width"] == pytest.approx(width_of_one * np.sqrt(common + (1 - common) / DEPOTS), rel=0.12)
 
 
-def test_what_all_depots_drift_by_together_widens_the_total_of_far_weeks() -> None:
-    """Each depot's noise is its own, the level moves for all: what is known four weeks before tells less of it."""
+def test_common_drift_widens_the_total_of_far_weeks() -> None:
+    """Each depot has its own noise, and the level moves for all: four weeks earlier, less of it is
+    known."""
     random = np.random.default_rng(1)
     level = np.repeat(np.cumsum(0.15 * random.normal(size=DAYS // 7)), 7)
     panel = bare(np.expm1(np.log(1001) + level + 0.2 * random.normal(size=(DEPOTS, DAYS))), horizon=28)
@@ -83,7 +85,7 @@ def test_depot_city_and_network_agree_path_by_path() -> None:
     assert (np.diff(everyone, axis=1) > 0).all()
 
 
-def test_depots_that_were_surprised_together_are_so_in_the_paths() -> None:
+def test_depots_surprised_together_are_so_in_the_paths() -> None:
     panel = shocked(0.0)
     demand = np.array(panel.demand)
     demand[1] = demand[0]
@@ -92,7 +94,7 @@ def test_depots_that_were_surprised_together_are_so_in_the_paths() -> None:
     assert abs(np.corrcoef(sampled[:, 0, 2], sampled[:, 5, 2])[0, 1]) < 0.4
 
 
-def test_closed_days_are_zero_on_every_path_and_unknown_days_do_no_harm() -> None:
+def test_closed_days_are_zero_on_every_path_and_unknown_days_are_allowed() -> None:
     panel = shocked(0.5)
     demand, open_ = np.array(panel.demand), np.array(panel.open)
     demand[2], open_[3, -2] = np.nan, False
@@ -111,14 +113,14 @@ def test_a_short_history_has_fewer_paths(history: int, count: int) -> None:
         np.testing.assert_allclose(sampled[0], right(panel).median)
 
 
-def test_cities_are_measured_where_there_are_several_and_nothing_is_unknown_without_folds() -> None:
+def test_cities_are_measured_if_there_are_several_and_metrics_are_nan_without_folds() -> None:
     panel = replace(shocked(0.5), attributes={"city": ("Ulm",) * 3 + ("Bonn",) * 5})
     scores = totals.score_totals(folds(panel, 10), panel)
     assert set(scores) == {"network", "city", "network week", "city week", "depot week"}
     assert np.isnan(totals.score_totals([], panel)["network"]["coverage"])
 
 
-def test_totals_by_hand_are_those_of_the_paths_whatever_the_number_of_depots_at_a_time(
+def test_totals_match_the_paths_for_any_chunk_size(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     panel = replace(shocked(0.4), attributes={"city": ("Ulm", "Bonn") * (DEPOTS // 2)})
@@ -163,7 +165,7 @@ def test_a_depots_week_is_the_sum_of_its_days_along_its_paths() -> None:
 
 
 @pytest.mark.parametrize("persistence", [0.0, 0.8])
-def test_the_range_of_a_week_holds_what_it_promises_whether_days_move_together_or_not(persistence: float) -> None:
+def test_the_range_of_a_week_has_nominal_coverage_with_and_without_persistence(persistence: float) -> None:
     random = np.random.default_rng(2)
     noise = random.normal(size=(DEPOTS, DAYS))
     for day in range(1, DAYS):
@@ -175,7 +177,7 @@ def test_the_range_of_a_week_holds_what_it_promises_whether_days_move_together_o
     assert scores["width"] == pytest.approx(2 * np.sinh(0.2 * 1.2816) * days / 7, rel=0.3)
 
 
-def test_a_horizon_below_a_week_has_no_week() -> None:
+def test_a_horizon_below_a_week_has_no_weekly_totals() -> None:
     panel = bare(shocked(0.4).demand, horizon=6)
     joint = totals.joint_totals(right(panel), panel)
     assert joint.depot_weeks.shape == (DEPOTS, 0, 3)

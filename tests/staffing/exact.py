@@ -1,4 +1,5 @@
-"""The best placing of a day's vans by mixed-integer programming (HiGHS): the second opinion on `VanPool.allocate`."""
+"""Optimal allocation of a day's vans by mixed-integer programming (HiGHS), a reference for
+`VanPool.allocate`."""
 
 from __future__ import annotations
 
@@ -12,17 +13,18 @@ from forecaster.core.arrays import Doubles, Ints
 from forecaster.staffing.placing import Claims
 from forecaster.staffing.vans import VanPool
 
-Row = tuple[npt.NDArray[np.float64], float, float]  # coefficients, least, most
+Row = tuple[npt.NDArray[np.float64], float, float]  # coefficients, lower bound, upper bound
 
 
 def best_scores(claims: Claims, wanted: Ints, need: Doubles, pool: VanPool, seconds: float = 20) -> Doubles | None:
-    """The criteria of `Claims.weights`, each made largest under what those before it came to; None where the solver
-    does not prove one in time.
+    """Maximize the criteria of `Claims.weights` lexicographically; None if the solver does not
+    prove an optimum in time.
 
-    One binary for each van claimed, two for each depot (does it lend, does it borrow), and for each city how many vans
-    without a home it has, and the share that no lender lies below and no borrower above.
+    One binary variable per claimed van, two per depot (lends, borrows), and per city the number of
+    its vans without a home, and the share that is a lower bound for lenders and an upper bound for
+    borrowers.
     """
-    from scipy.optimize import Bounds, LinearConstraint, milp  # takes seconds to import, in each worker
+    from scipy.optimize import Bounds, LinearConstraint, milp  # its import takes seconds, in each worker
 
     rows, depots, cities = len(claims.depot), len(wanted), int(pool.city.max()) + 1
     home = np.zeros(depots, int) if pool.home is None else pool.home
@@ -77,7 +79,7 @@ def _limits(
         between, enough = size - cities + pool.city[depot], 1 + wanted[depot] / need[depot]
         yield row((own, 1), (lends, home[depot])), min(home[depot], wanted[depot]), np.inf
         yield row((own, 1), (borrows, -wanted[depot])), -np.inf, home[depot]
-        # a share is at most `most` in the city, so that this much more than it binds nobody
+        # no share of the city exceeds `most`, so this big-M constraint is not binding
         most = max(wanted[other] / need[other] for other in np.flatnonzero(pool.city == pool.city[depot])) + 1
         yield row((own, 1 / need[depot]), (between, -1), (lends, -most)), -most, np.inf
         yield row((own, 1 / need[depot]), (between, -1), (borrows, enough)), -np.inf, enough + 1 / need[depot]

@@ -1,4 +1,5 @@
-"""Published crews change only where that is worth what it costs: by hand, and against trying every choice."""
+"""Published crews change only if that is worthwhile: by hand, and compared with all possible
+choices."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ def crews(*drivers: int, had_change: bool = False) -> PublishedCrews:
 def replanned(
     predicted: Forecast, before: PublishedCrews, fleet: VanPool | None = None, **keys: Any
 ) -> tuple[Roster, Roster]:
-    """The plan, and what goes out."""
+    """Return the plan, and the resulting roster."""
     money = MONEY.model_copy(update=keys)
     plan = roster(predicted, money, fleet)
     return plan, keep_unless_worthwhile(plan, before, predicted, money, fleet)
@@ -43,8 +44,9 @@ def drivers(plan: Roster) -> list[int]:
     return [int(count) for count in plan.drivers.ravel()]
 
 
-def test_a_crew_changes_where_that_saves_more_than_it_costs() -> None:
-    """Five drivers are surely needed, and four are published: the fifth saves 30. One too many costs 10."""
+def test_crew_changes_only_if_that_saves_more_than_it_costs() -> None:
+    """Five drivers are certainly needed, and four are published: the fifth saves 30. A surplus one
+    costs 10."""
     predicted = forecast([[[50, 50, 50]], [[50, 50, 50]]])
     for cost, expected in ((29, [5, 5]), (30, [4, 5]), (9, [5, 5]), (10, [5, 6])):
         before = crews(4, 5) if cost > 20 else crews(5, 6)
@@ -57,7 +59,7 @@ def test_a_crew_changes_where_that_saves_more_than_it_costs() -> None:
     assert after.changed.ravel().tolist() == [False, False]
 
 
-def test_what_was_never_published_is_closed_or_breaks_a_limit_is_as_planned() -> None:
+def test_unpublished_closed_and_out_of_limit_crews_follow_the_plan() -> None:
     predicted = forecast([[[50, 50, 50]], [[50, 50, 50]], [[50, 50, 50]]], closed=[(1, 0)])
     limits = MONEY.crew.model_copy(update={"max": 5})
     _, after = replanned(predicted, crews(-1, 4, 7), change_cost=1000, crew=limits)
@@ -66,27 +68,28 @@ def test_what_was_never_published_is_closed_or_breaks_a_limit_is_as_planned() ->
     assert after.changed.ravel().tolist() == [False, True, True]
 
 
-def test_a_crew_below_its_floor_changes_whatever_that_costs() -> None:
+def test_crew_below_its_floor_changes_at_any_cost() -> None:
     """0.7 of the median's 10 drivers are 7."""
     predicted = forecast([[[100, 100, 100]], [[100, 100, 100]]])
     assert drivers(replanned(predicted, crews(6, 7), change_cost=1000)[1]) == [10, 7]
 
 
-def test_depots_that_would_exchange_a_van_are_weighed_together() -> None:
-    """Six vans: three and three are published, and now the first surely needs two, the second four. The exchange saves
-    10 and 30 and changes two crews."""
+def test_depots_exchanging_a_van_are_decided_together() -> None:
+    """Six vans, published as three and three; now the first depot certainly needs two, the second
+    four. The exchange saves 10 and 30 and changes two crews."""
     predicted, fleet = forecast([[[20, 20, 20]], [[40, 40, 40]]]), VanPool(6, np.zeros(2, np.intp))
     assert drivers(replanned(predicted, crews(3, 3), fleet, change_cost=19)[1]) == [2, 4]
-    # at 25 the first would rather stay, which it cannot while the second gets its van: 40 saved, 50 spent
+    # at 25 the first crew alone would stay, which is impossible if the second gets its van: 40
+    # saved, 50 spent
     plan, after = replanned(predicted, crews(3, 3), fleet, change_cost=25)
     assert drivers(plan) == [2, 4]
     assert drivers(after) == [3, 3]
     assert after.left == {(0, 0): LeftCrew(2, 10.0, 25.0), (1, 0): LeftCrew(4, 30.0, 25.0)}
-    # with a seventh van each decides by itself
+    # with a seventh van each depot decides separately
     assert drivers(replanned(predicted, crews(3, 3), VanPool(7, np.zeros(2, np.intp)), change_cost=25)[1]) == [3, 4]
 
 
-def test_after_the_hour_only_who_lacks_two_drivers_changes_again() -> None:
+def test_after_the_hour_only_crews_lacking_two_drivers_change_again() -> None:
     predicted = forecast([[[50, 50, 50]], [[60, 60, 60]], [[30, 30, 30]]])
     _, after = replanned(predicted, crews(4, 4, 6, had_change=True), change_hour=14)
     assert drivers(after) == [4, 6, 6]
@@ -99,7 +102,7 @@ def test_after_the_hour_only_who_lacks_two_drivers_changes_again() -> None:
     seed=st.integers(0, 10_000),
     free=st.integers(0, 4),
 )
-def test_no_other_choice_within_the_vans_is_worth_more(worth: list[int], seed: int, free: int) -> None:
+def test_chosen_items_are_optimal_within_the_vans(worth: list[int], seed: int, free: int) -> None:
     vans = np.random.default_rng(seed).integers(-3, 4, len(worth)).astype(np.int32)
     values = np.array(worth, float)
     chosen = choose(values, vans, free)
@@ -109,7 +112,7 @@ def test_no_other_choice_within_the_vans_is_worth_more(worth: list[int], seed: i
 
 
 @given(seed=st.integers(0, 10_000))
-def test_whatever_stays_vans_floors_and_lenders_are_as_they_should_be(seed: int) -> None:
+def test_kept_crews_respect_vans_floors_and_lending(seed: int) -> None:
     random = np.random.default_rng(seed)
     depots = int(random.integers(2, 16))
     city, home = random.integers(0, 3, depots).astype(np.intp), random.integers(0, 5, depots).astype(np.int32)
@@ -130,7 +133,7 @@ def test_whatever_stays_vans_floors_and_lenders_are_as_they_should_be(seed: int)
     usual = np.maximum(need.level(0.5)[:, 0], LEAST_NEED)
     assert breaches(vans, DepotVans(home, plan.desired[:, 0], usual), city) == {}
     assert set(np.unique(np.where(after.drivers == plan.drivers, 0, after.drivers - before.drivers))) <= {0}
-    # what went out costs no more, changes included, than the plan
+    # the result, including changes, costs no more than the plan
     changes = [int((roster_.drivers != before.drivers).sum()) for roster_ in (after, plan)]
     if not before.had_change.any():
         assert after.expected_cost.sum() + cost * changes[0] <= plan.expected_cost.sum() + cost * changes[1] + 1e-6
@@ -150,12 +153,12 @@ def published_depot(changed_at: datetime | None, timezone: str | None = None) ->
     [
         (None, None, False),
         (datetime(2024, 1, 1, 14, 30, tzinfo=UTC), None, True),
-        (datetime(2024, 1, 1, 13, 59, tzinfo=UTC), None, False),  # before the hour it was free
+        (datetime(2024, 1, 1, 13, 59, tzinfo=UTC), None, False),  # before the hour, changes are free
         (datetime(2023, 12, 31, 15, 0, tzinfo=UTC), None, False),  # yesterday
         (datetime(2024, 1, 1, 14, 30, tzinfo=UTC), "America/New_York", False),  # where it is 9:30
     ],
 )
-def test_what_is_published_and_who_had_its_change_are_read_from_the_publication(
+def test_published_crews_and_changes_are_read_from_the_publication(
     changed: datetime | None, timezone: str | None, had_change: bool
 ) -> None:
     predicted = forecast([[[10, 20, 30], [10, 20, 30]], [[10, 20, 30], [10, 20, 30]]])
@@ -167,4 +170,4 @@ def test_what_is_published_and_who_had_its_change_are_read_from_the_publication(
     assert before.drivers.tolist() == [[4, -1], [-1, -1]]
     assert before.had_change.tolist() == [[had_change] * 2, [False] * 2]
     assert before.changed_at == ({} if changed is None else {(0, 0): changed})
-    assert published_crews([], predicted, MONEY, "UTC", now) is None  # where changes cost nothing
+    assert published_crews([], predicted, MONEY, "UTC", now) is None  # changes cost nothing

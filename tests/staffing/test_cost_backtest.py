@@ -1,4 +1,4 @@
-"""Rosters of past days by hand: who pays what, and who knew what."""
+"""Rosters of past days by hand: the bills, and the information behind each roster."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ def day(number: int) -> date:
 
 
 def weeks(counts: list[float], **closed: Any) -> Panel:
-    """A depot with the same count on all days of a week, week after week."""
+    """A depot with the same count on all days of a week, for each week."""
     return bare(np.repeat(counts, 7)[None], **closed)
 
 
 def week_fold(orders: list[float], actual: Any, after: int) -> Fold:
-    """A forecast of the same quantiles for each day of the week after so many weeks, and what came."""
+    """Forecast with the same quantiles for each day of the week after `after` weeks, and its
+    actuals."""
     return fold([[orders] * 7], [actual], levels=FIVE, cutoff=day(7 * after - 1))
 
 
@@ -46,9 +47,11 @@ def charged(folds: list[Fold], earlier: list[Fold], panel: Panel, how: Spec | No
 
 
 def test_each_missing_and_each_idle_driver_is_billed() -> None:
-    """Ratio 0.75: between 55 at level 0.7 and 75 at 0.9 lies 60, six drivers; five to seven came to be needed.
+    """The ratio of 0.75 is between 55 at level 0.7 and 75 at 0.9: 60, six drivers; five to seven
+    were needed.
 
-    Last week needed three a day. The buffer was best at two more drivers than the median of four, the week before.
+    Last week needed three a day. The week before, the best buffer was two more drivers than the
+    median's four.
     """
     quantiles = [20, 30, 40, 55, 75]
     actuals = [50, 60, 60, 65, 41, 55, np.nan]
@@ -65,17 +68,17 @@ def test_the_buffer_is_chosen_on_the_days_before_and_never_on_its_own() -> None:
     panel = weeks([40] * 8)
     early, late = week_fold(quantiles, [40] * 7, 4), week_fold(quantiles, [80] * 7, 5)
     first = cost_backtest.backtest_costs([late], [early], panel, panel.at, staffed())
-    # the day before needed the four of the median; of all buffers that leave them four the lowest is taken
+    # the day before needed the median's four; of all buffers that keep four the lowest is taken
     assert first.buffers == ("-24%",)
     assert {bill.roster: bill for bill in first.bills}[BUFFER].short == 4 * 7
     second = cost_backtest.backtest_costs(
         [late, week_fold(quantiles, [80] * 7, 6)], [early], panel, panel.at, staffed()
     )
-    assert second.buffers == ("-24%", "+76%")  # eight drivers, from the first week on that asked for them
+    assert second.buffers == ("-24%", "+76%")  # eight drivers, from the first week on that needed them
     assert {bill.roster: bill for bill in second.bills}[BUFFER].short == 4 * 7
 
 
-def test_last_week_is_the_same_weekday_when_it_was_last_known_and_open() -> None:
+def test_last_week_uses_the_last_known_open_same_weekday() -> None:
     counts = np.array([[10.0, 20, 30, 40, 50, 60, 70] * 3])
     counts[0, 14:16] = np.nan
     panel = bare(counts, closed=[(0, 16)])
@@ -84,7 +87,7 @@ def test_last_week_is_the_same_weekday_when_it_was_last_known_and_open() -> None
     assert bills[LAST_WEEK].cost == 0
 
 
-def test_closed_days_cost_nothing_and_limits_bind_everybody() -> None:
+def test_closed_days_cost_nothing_and_limits_apply_to_all_rosters() -> None:
     panel = weeks([80] * 4)
     week = week_fold([80, 80, 80, 80, 80], [80] * 6 + [np.nan], 3)
     bills = charged([week], [week], panel, staffed(crew={"max": 6}))
@@ -92,14 +95,14 @@ def test_closed_days_cost_nothing_and_limits_bind_everybody() -> None:
 
 
 def test_all_rosters_have_the_same_vans() -> None:
-    """Six vans for two depots that need four each: two drivers are missing a day, whoever plans."""
+    """Six vans for two depots that need four each: two drivers are missing a day in every roster."""
     both = fold([[[40] * 5] * 7] * 2, [[40] * 7] * 2, levels=FIVE, cutoff=day(20))
     panel = bare(np.full((2, 28), 40.0))
     bills = charged([both], [both], panel, staffed(vans={"total": 6}))
     assert {(bill.short, bill.idle) for bill in bills.values()} == {(14, 0)}
 
 
-def test_the_table_tells_what_was_paid() -> None:
+def test_table_lists_the_bills() -> None:
     week = week_fold([20, 30, 40, 55, 75], [60] * 7, 3)
     result = cost_backtest.backtest_costs([week], [week], weeks([60] * 4), weeks([60] * 4).at, staffed())
     lines = result.lines()
@@ -109,7 +112,7 @@ def test_the_table_tells_what_was_paid() -> None:
     assert result.to_json()["buffers"] == ["+26%"]
 
 
-def test_without_declared_costs_the_command_says_what_to_write() -> None:
+def test_missing_costs_are_reported_with_an_example() -> None:
     with pytest.raises(SpecError, match="found no section staffing in the pipeline file, wanted costs, as in"):
         cost_backtest.holdout_spec(spec(), None, staffing=True)
     assert cost_backtest.holdout_spec(staffed(), None, staffing=True).backtest.days == 56

@@ -1,4 +1,4 @@
-"""One day by hand: what each way to roster made of it, and what that cost each city."""
+"""One day by hand: crews of each rostering policy, and their cost per city."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROSTERS = RosterWays.of_depots(COSTS, None, 2)
 
 
 def sure(*orders: float, actual: tuple[float, ...]) -> Fold:
-    """A forecast that has no doubt, of depots on one day, and what came."""
+    """A forecast without uncertainty for depots on one day, and its actuals."""
     return fold([[[count] * 3] for count in orders], [[count] for count in actual], cutoff=date(2024, 1, 14))
 
 
@@ -36,8 +36,9 @@ def drivers(ways: dict[str, Ints]) -> dict[str, list[int]]:
     return {way: crew[0, :, 0].tolist() for way, crew in ways.items()}
 
 
-def test_each_way_rosters_what_it_knows() -> None:
-    """Forecast 120 and 10, came 110 and 10, last week 100 and 10, at 10 orders a driver; a planner said 11."""
+def test_each_policy_rosters_from_its_own_information() -> None:
+    """Forecasts of 120 and 10, actuals of 110 and 10, last week 100 and 10, at 10 orders per
+    driver; a planner set 11 drivers."""
     day = sure(120, 10, actual=(110, 10))
     published = np.array([[[11], [1]]], np.int32)
     ways = daily_ways.crews(day, published, before(100, 10), (0.1, 0.0), ROSTERS)
@@ -45,7 +46,7 @@ def test_each_way_rosters_what_it_knows() -> None:
         PUBLISHED: [11, 1],
         MODEL: [12, 1],
         LAST_WEEK: [10, 1],
-        BUFFER: [14, 2],  # 13.2 and 1.1, which nobody has a part of
+        BUFFER: [14, 2],  # 13.2 and 1.1, rounded up
         FORESIGHT: [11, 1],
     }
     rows = daily_ways.bills(ways, day, ("Town", "Port"), ROSTERS, DAY)
@@ -63,7 +64,7 @@ def test_each_way_rosters_what_it_knows() -> None:
     assert {row.way: row.cost for row in rows if row.city == "Port"}[BUFFER] == 10
 
 
-def test_ten_more_vans_go_where_they_are_missing() -> None:
+def test_ten_more_vans_go_where_vans_are_missing() -> None:
     day = sure(120, 40, actual=(120, 40))
     fleet = VanPool(total=8, city=np.array([0, 0]))
     ways = daily_ways.crews(
@@ -75,27 +76,27 @@ def test_ten_more_vans_go_where_they_are_missing() -> None:
     assert (rows[MODEL].cost, rows[MORE_VANS].cost) == (8 * 30, 0)
 
 
-def test_a_depot_whose_count_is_not_known_is_billed_to_nobody() -> None:
+def test_depot_without_a_known_count_is_not_billed() -> None:
     day = sure(120, 10, actual=(110, np.nan))
     ways = daily_ways.crews(day, np.array([[[11], [9]]], np.int32), before(100, 10), BUFFERS[0], ROSTERS)
     rows = daily_ways.bills(ways, day, ("Town", "Port"), ROSTERS, DAY)
     assert {row.city for row in rows} == {"Town"}
 
 
-def test_the_buffer_is_the_cheapest_on_the_days_before_and_none_before_the_first() -> None:
+def test_buffer_is_the_cheapest_on_earlier_days_and_zero_before_the_first() -> None:
     assert daily_ways.best_buffer([]) == (0.0, 0.0)
     costs = daily_ways.buffer_costs(sure(100, actual=(120,)), ROSTERS)
     assert len(costs) == len(BUFFERS)
     assert costs[BUFFERS.index((0.0, 0.0))] == 60
-    assert daily_ways.best_buffer([costs]) == (0.11, 0.0)  # the first that makes ten drivers twelve
+    assert daily_ways.best_buffer([costs]) == (0.11, 0.0)  # the first buffer that makes ten drivers twelve
     assert daily_ways.best_buffer([costs, daily_ways.buffer_costs(sure(100, actual=(140,)), ROSTERS)]) == (
         0.31,
         0.0,
     )
 
 
-def test_last_week_is_the_same_weekday_though_the_cutoff_lies_days_back() -> None:
-    """Days 0 to 13 had 10, 20, … 140 orders; the day after the next is day 15, a week after day 8 with 90."""
+def test_last_week_is_the_same_weekday_even_with_an_earlier_cutoff() -> None:
+    """Days 0 to 13 had 10, 20, … 140 orders; the target is day 15, a week after day 8 with 90."""
     day = fold([[[50.0] * 3]], [[90.0]], cutoff=date(2024, 1, 14))
     late = Fold(
         type(day.forecast)(
@@ -113,8 +114,8 @@ def test_last_week_is_the_same_weekday_though_the_cutoff_lies_days_back() -> Non
     assert drivers(ways)[LAST_WEEK] == [9]
 
 
-def test_shifts_are_rostered_and_billed_by_themselves_in_every_way() -> None:
-    """42 orders in halves of 21 are three drivers in each shift, where the day as a whole needed five."""
+def test_every_policy_rosters_and_bills_each_shift_separately() -> None:
+    """42 orders in halves of 21 need three drivers per shift, while the day as a whole needs five."""
     halves = [
         {"name": "early", "start": "06:00", "end": "14:00", "share": 0.5},
         {"name": "late", "start": "14:00", "end": "22:00", "share": 0.5},
@@ -127,7 +128,7 @@ def test_shifts_are_rostered_and_billed_by_themselves_in_every_way() -> None:
         PUBLISHED: [2, 4],
         MODEL: [3, 3],
         LAST_WEEK: [2, 2],
-        BUFFER: [2, 2],  # 30 % less than 42 are 14.7 a shift
+        BUFFER: [2, 2],  # 30 % less than 42 is 14.7 per shift
         FORESIGHT: [3, 3],
     }
     rows = {row.way: row for row in daily_ways.bills(ways, day, ("Town",), rosters, DAY)}

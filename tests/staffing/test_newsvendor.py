@@ -1,4 +1,4 @@
-"""Crews by hand, and against trying every crew on a fine grid of what may come."""
+"""Crews by hand, and compared with all crews on a fine grid of demand."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ def drivers(predicted: Any, staffing: Staffing) -> Ints:
     return roster(predicted, staffing).drivers
 
 
-def test_the_crew_suffices_with_the_probability_that_the_costs_ask_for() -> None:
-    """38 against 22: level 0.6333, a third of the way from the 60 to the 90 of levels 0.6 and 0.7: 70 orders."""
+def test_crew_suffices_with_the_critical_ratio_of_the_costs() -> None:
+    """38 against 22: level 0.6333, a third of the way from 60 at level 0.6 to 90 at level 0.7: 70
+    orders."""
     predicted = forecast([[RISING]], levels=NINE)
     assert drivers(predicted, costs(38, 22)).tolist() == [[7]]
     assert drivers(predicted, costs(38, 22, orders=9.9)).tolist() == [[8]]
@@ -37,9 +38,11 @@ def test_the_crew_suffices_with_the_probability_that_the_costs_ask_for() -> None
 
 
 def test_cost_and_chance_by_hand() -> None:
-    """Demand is even from 0 to 40 (normal tails reach a little beyond): 1, 2, 3 or 4 drivers, a quarter each.
+    """Demand is uniform from 0 to 40 (normal tails reach a little beyond): 1, 2, 3 or 4 drivers, a
+    quarter each.
 
-    Two drivers: short of 1 or of 2 with a quarter each, idle with a quarter: (1 + 2) / 4 * 8 + 1 / 4 * 4 = 7.
+    Two drivers: short of 1 or of 2 with a quarter each, idle with a quarter: (1 + 2) / 4 * 8 + 1 /
+    4 * 4 = 7.
     """
     need = Need(np.array([0.0, 2.0, 4.0])[:, None], (0.0, 0.5, 1.0))
     crews = np.arange(6, dtype=np.int32)
@@ -49,7 +52,7 @@ def test_cost_and_chance_by_hand() -> None:
     assert need.cost(crews, costs(8, 4)).tolist() == [20, 12, 7, 5, 6, 10]
 
 
-def test_one_more_and_one_fewer_cost_what_they_would_cost_as_crews() -> None:
+def test_costs_of_one_more_and_one_fewer_are_those_of_such_crews() -> None:
     predicted, money = forecast([[RISING]], levels=NINE), costs(38, 22)
     plan = roster(predicted, money)
     need = Need.of(predicted.quantiles, NINE, 10)
@@ -58,11 +61,11 @@ def test_one_more_and_one_fewer_cost_what_they_would_cost_as_crews() -> None:
     assert costs_around == pytest.approx(expected)
     assert (
         costs_around[1] == pytest.approx(min(costs_around)) == pytest.approx(costs_around[2])
-    )  # the ratio itself: one more comes to the same
+    )  # at the critical ratio one more driver costs the same
     assert plan.chance_short.item() == pytest.approx(1 - (0.6 + 0.1 / 3))  # 7 drivers carry 70 orders
 
 
-def test_one_more_and_one_fewer_differ_from_the_crew_where_the_ratio_lies_between_two() -> None:
+def test_one_more_and_one_fewer_cost_more_than_the_optimal_crew() -> None:
     predicted, money = forecast([[RISING]], levels=NINE), costs(30, 22)
     plan = roster(predicted, money)
     crew = plan.drivers.item()
@@ -73,8 +76,9 @@ def test_one_more_and_one_fewer_differ_from_the_crew_where_the_ratio_lies_betwee
     assert costs_around[1] + 0.1 < min(costs_around[0], costs_around[2])
 
 
-def test_beyond_the_outermost_levels_the_tails_have_the_mean_of_a_normals() -> None:
-    """Standard normal around 10: beyond level 0.9 its mean is 10 + 1.755, so the end is 10 + 2 * 1.755 - 1.2816."""
+def test_tails_beyond_the_outermost_levels_have_the_mean_of_a_normal() -> None:
+    """Standard normal around 10: beyond level 0.9 its mean is 10 + 1.755, so the end is 10 + 2 *
+    1.755 - 1.2816."""
     normal = [10 - 1.2816, 10 - 0.8416, 10.0, 10 + 0.8416, 10 + 1.2816]
     need = Need.of(np.array(normal), (0.1, 0.2, 0.5, 0.8, 0.9), 1)
     assert need.knots[[0, -1]] == pytest.approx([20 - 12.2284, 12.2284], abs=1e-3)
@@ -88,10 +92,10 @@ def test_beyond_the_outermost_levels_the_tails_have_the_mean_of_a_normals() -> N
     idle=st.floats(0.5, 100),
     orders=st.floats(3, 90),
 )
-def test_no_other_crew_is_expected_to_cost_less(
+def test_no_other_crew_has_a_lower_expected_cost(
     quantiles: list[float], short: float, idle: float, orders: float
 ) -> None:
-    """Against each crew's average bill over even steps of the same quantile function."""
+    """Compared with each crew's average cost over a uniform grid of the same quantile function."""
     levels = tuple(np.linspace(0.1, 0.9, len(quantiles)).round(6).tolist())
     predicted = forecast([[sorted(quantiles)]], levels=levels)
     money = costs(short, idle, orders, crew={"min": 0})
@@ -103,42 +107,43 @@ def test_no_other_crew_is_expected_to_cost_less(
     bill = np.array(
         [short * np.clip(needed - n, 0, None).mean() + idle * np.clip(n - needed, 0, None).mean() for n in crews]
     )
-    least = 0.01 * (short + idle) * max(1.0, float(needed.max()) / 50)  # what the steps may miss
+    least = 0.01 * (short + idle) * max(1.0, float(needed.max()) / 50)  # tolerance of the grid
     assert plan.expected_cost.item() == pytest.approx(bill[plan.drivers.item()], abs=least)
     exact = need.cost(crews.astype(np.int32)[:, None, None], money).ravel()
     assert plan.expected_cost.item() <= exact.min() + 1e-4 * (short + idle)
     assert exact == pytest.approx(bill, abs=least)
-    assert (np.diff(exact, 2) >= -1e-6 * (short + idle)).all()  # convex, which makes the greedy placing optimal
+    assert (np.diff(exact, 2) >= -1e-6 * (short + idle)).all()  # convexity, which makes greedy allocation optimal
 
 
 @pytest.mark.parametrize(("short", "idle", "expected"), [(1, 999, 1), (999, 1, 5)])
-def test_a_ratio_beyond_the_outermost_level_is_read_off_the_tail(short: float, idle: float, expected: int) -> None:
-    """From 30 at level 0.9 the tail reaches 2 * 0.4734 / 1.2816 = 0.74 times as far as from 20 to 30: to 37.4."""
+def test_ratio_beyond_the_outermost_level_is_read_from_the_tail(short: float, idle: float, expected: int) -> None:
+    """From 30 at level 0.9 the tail reaches 2 * 0.4734 / 1.2816 = 0.74 times the distance from 20
+    to 30: to 37.4."""
     assert drivers(forecast([[[10, 20, 30]]]), costs(short, idle, orders=8)).tolist() == [[expected]]
 
 
-def test_nobody_drives_on_a_closed_day_and_somebody_on_every_open_one() -> None:
+def test_closed_days_have_no_drivers_and_open_days_at_least_one() -> None:
     predicted = forecast([[[0, 0, 0], [0, 0, 0], [0, 0, 0.1]]], closed=[(0, 1)])
     plan = roster(predicted, costs(1, 3))
     assert plan.drivers.tolist() == [[1, 0, 1]]
     assert plan.drivers.dtype == np.int32
-    assert plan.expected_cost[0, :2].tolist() == [3, 0]  # the one who is there without need is idle
+    assert plan.expected_cost[0, :2].tolist() == [3, 0]  # the driver without work is idle
     assert plan.chance_short[0, :2].tolist() == [0, 0]
     assert np.isnan(plan.one_more[0, 1])
 
 
-def test_a_depot_that_never_had_an_order_gets_the_least_crew() -> None:
-    """A model says 0.0075 orders where it means none; half an order is one that may come."""
+def test_depot_without_orders_gets_the_minimum_crew() -> None:
+    """A model forecasts 0.0075 orders when it means none; half an order counts as a possible one."""
     never = forecast([[[0.0, 0.0075, 0.02]] * 2, [[0.0, 0.5, 1.0]] * 2])
     for least in (0, 1, 2):
         staffing = costs(38, 22, crew={"min": least})
         assert drivers(never, staffing).tolist() == [[least] * 2, [max(least, 1)] * 2]
     assert roster(never, costs(38, 22, crew={"min": 0})).expected_cost[0].tolist() == [0, 0]
-    loads = forecast([[[0.2, 0.3, 0.4]]])  # truckloads, of which one is a driver's day
+    loads = forecast([[[0.2, 0.3, 0.4]]])  # truckloads, each of which is a driver's day
     assert drivers(loads, costs(38, 22, orders=1, crew={"min": 0})).tolist() == [[1]]
 
 
-def test_limits_hold_and_forbid_the_step_beyond_them() -> None:
+def test_limits_hold_and_exclude_steps_beyond_them() -> None:
     predicted = forecast([[[10, 20, 30], [70, 80, 90]]])
     plan = roster(predicted, costs(1, 1, crew={"min": 3, "max": 6}))
     assert plan.drivers.tolist() == [[3, 6]]
@@ -148,13 +153,13 @@ def test_limits_hold_and_forbid_the_step_beyond_them() -> None:
         costs(1, 1, crew={"min": 3, "max": 2})
 
 
-def test_rounding_hires_nobody() -> None:
-    """Thirty orders are three drivers' worth, also when float32 says 30.000002."""
+def test_float_rounding_adds_no_driver() -> None:
+    """Thirty orders are three drivers' work, even if float32 gives 30.000002."""
     assert drivers(forecast([[[10, np.float32(30.000002), 50]]]), costs(1, 1)).tolist() == [[3]]
     assert drivers(forecast([[[10, 30.1, 50]]]), costs(1, 1)).tolist() == [[4]]
 
 
-def test_a_dearer_shortage_never_means_fewer_drivers() -> None:
+def test_higher_shortage_cost_never_means_fewer_drivers() -> None:
     random = np.random.default_rng(0)
     predicted = forecast(np.sort(random.gamma(2, 40, (5, 7, 9)), axis=-1), levels=NINE)
     crews = [drivers(predicted, costs(short, 20)) for short in (1, 5, 15, 20, 40, 100, 1000)]

@@ -1,4 +1,5 @@
-"""Rosters by shift of past days by hand, and as whole days have them where one shift is all of the day."""
+"""Rosters of past days by shift, computed by hand, and equal to whole days if one shift is the
+whole day."""
 
 from __future__ import annotations
 
@@ -18,8 +19,9 @@ from tests.staffing.test_cost_backtest import charged, day, staffed, week_fold, 
 SHIFTS = {"shifts": [EARLY, LATE]}  # 0.6 and 0.4 of the day, eight hours each
 
 
-def test_each_shift_is_billed_by_itself() -> None:
-    """60 orders for sure are four drivers early and three late, also last week; on one day 80 came, five and four."""
+def test_each_shift_is_billed_separately() -> None:
+    """60 certain orders need four drivers early and three late, also last week; on one day there
+    were 80, five and four."""
     week = week_fold([60] * 5, [60] * 6 + [80], 3)
     bills = charged([week], [week], weeks([60] * 4), staffed(**SHIFTS))
     assert bills[OURS] == Bill(OURS, 2 * 30, 2, 0, 1 / 7, 7, hours=7 * 7 * 8)
@@ -27,9 +29,9 @@ def test_each_shift_is_billed_by_itself() -> None:
     assert bills[FORESIGHT] == Bill(FORESIGHT, 0, 0, 0, 0, 7, hours=(6 * 7 + 9) * 8)
 
 
-def test_a_driver_too_few_early_and_one_too_many_late_are_both_paid() -> None:
-    """Fourteen drivers' hours are not the question: what came needs five early and four late, the crew is four and
-    three of last week, and the buffer that was best before adds what is missing."""
+def test_missing_and_idle_drivers_of_different_shifts_do_not_cancel() -> None:
+    """The actuals need five early and four late, the crew is last week's four and three, and the
+    buffer that was best before adds the missing ones."""
     bills = charged(
         [week_fold([60] * 5, [80] * 7, 3)], [week_fold([60] * 5, [80] * 7, 2)], weeks([60] * 4), staffed(**SHIFTS)
     )
@@ -37,9 +39,9 @@ def test_a_driver_too_few_early_and_one_too_many_late_are_both_paid() -> None:
     assert (bills[BUFFER].short, bills[BUFFER].idle) == (0, 0)
 
 
-def test_limits_take_from_shifts_in_proportion_and_add_to_the_largest() -> None:
-    """Hundred orders are six and four; seven of ten leave four and three, and a crew of two on a day with none joins
-    the early shift."""
+def test_limits_reduce_shifts_in_proportion_and_add_to_the_largest() -> None:
+    """100 orders need six and four; a maximum of seven leaves four and three, and a minimum of two
+    on a day with no need joins the early shift."""
     full = fold([[[100] * 5], [[0] * 5]], [[100], [0]], levels=FIVE, cutoff=day(20))
     need = np.array([[10.0], [0.0]])
     assert RosterWays(costs(crew={"max": 7, "min": 2}), None).limited(need, full)[:, :, 0].T.tolist() == [
@@ -48,7 +50,7 @@ def test_limits_take_from_shifts_in_proportion_and_add_to_the_largest() -> None:
     ]
 
 
-def test_vans_that_shifts_share_are_the_same_for_everybody() -> None:
+def test_shared_vans_limit_all_rosters_alike() -> None:
     """Six and four drivers on five vans with two drivers each: one early driver has none."""
     full = fold([[[100] * 5]], [[100]], levels=FIVE, cutoff=day(20))
     ways = RosterWays(costs(), VanPool.of(Vans(total=5, drivers_per_van=2), {}, 1))
@@ -57,7 +59,7 @@ def test_vans_that_shifts_share_are_the_same_for_everybody() -> None:
 
 
 @pytest.mark.parametrize("limits", [{}, {"crew": {"max": 4, "min": 2}}, {"vans": {"total": 9}}])
-def test_one_shift_that_is_all_of_the_day_is_billed_as_the_day_is(limits: dict[str, Any]) -> None:
+def test_single_whole_day_shift_is_billed_like_the_day(limits: dict[str, Any]) -> None:
     random = np.random.default_rng(3)
     orders = np.sort(random.gamma(3, 12, (4, 7, 5)), axis=-1)
     week = fold(orders, random.gamma(3, 12, (4, 7)), levels=FIVE, cutoff=day(20))
@@ -67,7 +69,7 @@ def test_one_shift_that_is_all_of_the_day_is_billed_as_the_day_is(limits: dict[s
     assert charged([week], [week], panel, staffed(shifts=[whole], **limits)) == by_day
 
 
-def test_hours_are_those_of_each_shift_and_unknown_days_need_nobody_that_is_known() -> None:
+def test_hours_are_per_shift_and_unknown_days_have_unknown_need() -> None:
     money = Staffing.model_validate(
         {
             "orders_per_driver": 10,

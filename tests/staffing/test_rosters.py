@@ -1,4 +1,4 @@
-"""What is published of each depot's crew and vans."""
+"""Published crews and vans of each depot."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ def published(folder: Path, more: str = DEPOTS + COSTS) -> Any:
     return result.panel, tuple(content.published_depots(result.forecast, result, spec, knowledge))
 
 
-def test_the_published_day_tells_crew_vans_loans_and_cost(tmp_path: Path) -> None:
+def test_published_day_contains_crew_vans_loans_and_cost(tmp_path: Path) -> None:
     panel, (first, second) = published(tmp_path)
     assert [day.drivers for day in first.days] == [4] * 7
     assert first.days[0].roster == PublishedRoster(4, 0.0, 0.0, 10.0, 30.0, borrowed=(("B", 1),), wanted=4)
     assert second.days[0].roster == PublishedRoster(1, 0.0, 0.0, 10.0, None, lent=(("A", 1),), wanted=1)
-    assert dict(first.attributes) == {"city": "Ulm"}  # the fleet is no word of the place
-    assert dict(panel.encoding.statics) == {"city": ("Ulm",)}  # and no input of the model
+    assert dict(first.attributes) == {"city": "Ulm"}  # the fleet column is not an attribute
+    assert dict(panel.encoding.statics) == {"city": ("Ulm",)}  # and not a model input
 
 
-def test_a_depot_without_enough_vans_says_why_and_what_it_wanted(tmp_path: Path) -> None:
+def test_depot_without_enough_vans_states_the_reason_and_the_wanted_crew(tmp_path: Path) -> None:
     _, (first, second) = published(tmp_path, DEPOTS + COSTS.replace("total: 6", "total: 4"))
     crew = first.days[0].roster
     assert crew is not None
@@ -64,7 +64,7 @@ def test_a_depot_without_enough_vans_says_why_and_what_it_wanted(tmp_path: Path)
     assert second.days[0].roster.shortage is None
 
 
-def test_without_vans_or_costs_there_is_nothing_to_say_of_them(tmp_path: Path) -> None:
+def test_vans_and_rosters_are_omitted_if_not_declared(tmp_path: Path) -> None:
     _, (first, _) = published(tmp_path, DEPOTS + COSTS.replace(", vans: {total: 6, home: vans}", ""))
     assert first.days[0].roster == PublishedRoster(None, 0.0, 0.0, 10.0, 30.0, wanted=4)
     (tmp_path / "bare").mkdir()
@@ -74,7 +74,7 @@ def test_without_vans_or_costs_there_is_nothing_to_say_of_them(tmp_path: Path) -
     assert rosters.van_pool(panel, spec_of(tmp_path, DEPOTS)) is None
 
 
-def test_a_number_of_vans_that_cannot_be_read_is_told_and_taken_as_nothing(tmp_path: Path) -> None:
+def test_invalid_numbers_of_vans_are_reported_and_ignored(tmp_path: Path) -> None:
     write(tmp_path, "depots", "depot_id,city,vans", "A,Ulm,two", "B,Ulm,3", "C,Ulm,", "D,Ulm,-1", "E,Ulm,4.0")
     findings: list[Finding] = []
     depots = reference_tables.depots(spec_of(tmp_path, DEPOTS + COSTS), findings)
@@ -84,6 +84,6 @@ def test_a_number_of_vans_that_cannot_be_read_is_told_and_taken_as_nothing(tmp_p
     assert "column 'vans': found 'two', wanted a whole number of vans" in finding.message
 
 
-def test_homes_need_a_depots_source(tmp_path: Path) -> None:
+def test_van_homes_require_a_depots_source(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"staffing\.vans\.home names a column of the depots source"):
         spec_of(tmp_path, COSTS)

@@ -1,4 +1,4 @@
-"""The account of some weeks by hand: what was paid and saved, by whom, and who may be told of it."""
+"""Account of some weeks by hand: costs, savings, and what each reader may see."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 def fill(
     ledger: Ledger, weeks: int, *, currency: str | None = "EUR", first: date = MONDAY, bonn: float = 1.0, **more: object
 ) -> None:
-    """A day each week, which cost Bonn so many times what it cost Ulm."""
+    """Insert one day per week, whose costs in Bonn are `bonn` times those in Ulm."""
     days = [first + timedelta(weeks=number) for number in range(weeks)]
     about = {"backfilled": False, "overridden": 1, "buffer": "+0%", "buffer_costs": [], **more}
     valued = [ValuedDay(day, "basis", currency, **about) for day in days]  # type: ignore[arg-type]
@@ -91,13 +91,13 @@ def test_sums_and_savings_are_those_of_the_days(ledger: Ledger) -> None:
     ]
 
 
-def test_only_the_weeks_that_are_asked_for_are_summed(ledger: Ledger) -> None:
+def test_only_the_requested_weeks_are_summed(ledger: Ledger) -> None:
     fill(ledger, 10)
     found = account(ledger, 8)
     assert (found.days, found.whole.of(PUBLISHED).cost.amount) == (8, 1600.0)  # type: ignore[union-attr]
 
 
-def test_who_sees_some_cities_is_told_of_their_money_alone(ledger: Ledger) -> None:
+def test_reader_of_some_cities_gets_only_their_amounts(ledger: Ledger) -> None:
     fill(ledger, 5, bonn=7.0)
     found = account(ledger, cities=["Ulm"])
     assert found.whole.of(PUBLISHED).cost.amount == 500.0  # type: ignore[union-attr]
@@ -107,7 +107,7 @@ def test_who_sees_some_cities_is_told_of_their_money_alone(ledger: Ledger) -> No
     assert account(ledger, cities=["Köln"]).whole.ways == ()
 
 
-def test_days_in_another_currency_are_left_out_and_told(ledger: Ledger) -> None:
+def test_days_in_another_currency_are_excluded_and_counted(ledger: Ledger) -> None:
     fill(ledger, 2, currency="CHF")
     fill(ledger, 3, first=MONDAY + timedelta(weeks=2))
     found = account(ledger)
@@ -115,12 +115,13 @@ def test_days_in_another_currency_are_left_out_and_told(ledger: Ledger) -> None:
     assert found.whole.of(PUBLISHED).cost.amount == 600.0  # type: ignore[union-attr]
 
 
-def test_before_anything_is_known_there_is_nothing_to_sum(ledger: Ledger) -> None:
+def test_account_is_empty_without_known_days(ledger: Ledger) -> None:
     assert account(ledger).first is None
 
 
 def test_computing_is_summed_over_the_runs_that_published(ledger: Ledger) -> None:
-    """Half an hour at 4 an hour for 64 depots and 7 days, twice; a run without a declared cost is told in seconds."""
+    """Half an hour at 4 per hour for 64 depots and 7 days, twice; a run without a declared cost
+    counts in seconds only."""
     fill(ledger, 5)
     for number, per_hour in enumerate((4.0, 4.0, None)):
         at = datetime(2026, 10, 20 + number, 3, tzinfo=UTC)
@@ -135,7 +136,7 @@ def test_computing_is_summed_over_the_runs_that_published(ledger: Ledger) -> Non
     assert (found.cost, found.forecasts, found.cost_per_forecast) == (4.0, 1344, 4.0 / 896)
 
 
-def test_rows_are_forgotten_after_a_year_and_a_week(ledger: Ledger) -> None:
+def test_rows_are_deleted_after_a_year_and_a_week(ledger: Ledger) -> None:
     assert value.first_kept(date(2026, 11, 25)) == date(2025, 11, 24)
     fill(ledger, 2)
     with ledger.transaction() as connection:

@@ -1,4 +1,5 @@
-"""Vans go where they save most, against an exact solver, and loans are what homes and places differ by."""
+"""Vans go where they save most, compared with an exact solver, and loans explain the difference
+between homes and places."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def days(random: np.random.Generator, depots: int, horizon: int = 2) -> Forecast
 
 
 def day_of(predicted: Forecast, money: Staffing, cars: VanPool, day: int = 0) -> tuple[Claims, Ints, Doubles]:
-    """What depots claim on a day, the vans that they want and need."""
+    """Claims of depots on a day, the vans that they want, and the vans that they need."""
     need = Need.of(predicted.quantiles[:, day], predicted.levels, money.orders_per_driver)
     desired = roster(predicted, money).drivers[:, day]
     wanted = -(-desired // cars.drivers_per_van)
@@ -55,10 +56,11 @@ def day_of(predicted: Forecast, money: Staffing, cars: VanPool, day: int = 0) ->
     least=st.sampled_from([0, 1]),
     growth=st.sampled_from([0.0, 1.0, 4.0]),
 )
-def test_no_other_placing_is_better_where_cities_share_no_vans(
+def test_allocation_is_optimal_if_cities_share_no_vans(
     seed: int, cities: list[int], share: float, homes: str | None, sharing: int, least: int, growth: float
 ) -> None:
-    """By first vans, then floors, then shares at the floor, then expected savings; and no lender is too short."""
+    """By first vans, then floors, then shares at the floor, then expected savings; and no lender is
+    too short."""
     random = np.random.default_rng(seed)
     predicted = days(random, len(cities))
     limits = MONEY.crew.model_copy(update={"min": least})
@@ -79,9 +81,9 @@ def test_no_other_placing_is_better_where_cities_share_no_vans(
 
 
 @given(seed=st.integers(0, 10_000))
-def test_what_a_network_of_depots_gets_is_what_it_may_have(seed: int) -> None:
-    """No van comes from nowhere or stands idle beside a depot that lacks one, no lender is shorter than a borrower
-    would be without its last van, and the order of the depots decides nothing."""
+def test_allocation_respects_totals_homes_and_lending_in_any_order(seed: int) -> None:
+    """No van is created or stands idle while a depot of its city lacks one, no lender is shorter
+    than a borrower would be without its last van, and the order of the depots does not matter."""
     random = np.random.default_rng(seed)
     depots = int(random.integers(2, 25))
     cities, home = random.integers(0, 3, depots), random.integers(0, 5, depots)
@@ -116,16 +118,16 @@ def test_what_a_network_of_depots_gets_is_what_it_may_have(seed: int) -> None:
 
 
 @given(seed=st.integers(0, 10_000))
-def test_one_van_more_takes_nothing_from_anybody_where_vans_have_no_home(seed: int) -> None:
+def test_another_van_never_reduces_a_crew_if_vans_have_no_home(seed: int) -> None:
     random = np.random.default_rng(seed)
     predicted = days(random, 12, 1)
     rosters_by_van = [roster(predicted, MONEY, fleet(total, [0] * 12)).drivers for total in range(1, 60)]
     assert all((fewer <= more).all() for fewer, more in pairwise(rosters_by_van))
 
 
-def test_each_has_its_share_of_the_median_before_anybody_has_more() -> None:
-    """The medians need 2, 4 and 6 drivers, and 0.7 of these is 1.4, 2.8 and 4.2: floors of 2, 3 and 5 vans. That the
-    third needs more than three is the least sure."""
+def test_floors_are_filled_before_further_claims() -> None:
+    """The medians need 2, 4 and 6 drivers; 0.7 of these is 1.4, 2.8 and 4.2: floors of 2, 3 and 5
+    vans. The third depot's need for more than three is the least certain."""
     predicted = forecast([[[18, 20, 22]], [[38, 40, 42]], [[30, 60, 61]]])
     linear = MONEY.model_copy(update={"cost_short_growth": 0})
     assert roster(predicted, linear, fleet(10, [0, 0, 0])).drivers.ravel().tolist() == [2, 3, 5]
@@ -133,16 +135,17 @@ def test_each_has_its_share_of_the_median_before_anybody_has_more() -> None:
     assert roster(predicted, bare, fleet(10, [0, 0, 0])).drivers.ravel().tolist() == [2, 4, 4]
 
 
-def test_where_vans_do_not_reach_for_the_floors_the_smallest_share_comes_next() -> None:
-    """Of 2, 4 and 6: one each; then 1/6, 1/4 and 2/6 are the smallest shares."""
+def test_smallest_share_comes_next_if_vans_do_not_cover_the_floors() -> None:
+    """Needs of 2, 4 and 6 vans: one each; then 1/6, 1/4 and 2/6 are the smallest shares."""
     predicted = forecast([[[18, 20, 22]], [[38, 40, 42]], [[58, 60, 62]]])
     by_vans = [roster(predicted, MONEY, fleet(total, [0, 0, 0])).drivers.ravel().tolist() for total in range(3, 7)]
     assert by_vans == [[1, 1, 1], [1, 1, 2], [1, 2, 2], [1, 2, 3]]
 
 
-def test_where_cost_grows_no_depot_goes_without_for_another() -> None:
-    """Each needs ten drivers, the first surely, the second with a chance of 0.9 or less from the fifth on. Of twelve
-    vans the first has ten at a linear cost; with growth 4 the next van goes where more is missing."""
+def test_growing_cost_shares_a_shortage_between_depots() -> None:
+    """Each needs ten drivers, the first certainly, the second with a probability of at most 0.9
+    from the fifth on. Of twelve vans the first has ten at a linear cost; with a growth of 4 the
+    next van goes where more is missing."""
     predicted = forecast([[[100, 100, 100]], [[40, 100, 100]]])
     bare = MONEY.crew.model_copy(update={"min_share": 0})
     crews = {
@@ -156,11 +159,12 @@ def test_where_cost_grows_no_depot_goes_without_for_another() -> None:
 
 
 @pytest.mark.parametrize(("median", "crews", "lent"), [(10, [3, 1], (Loan(0, 1, 0, 1),)), (20, [2, 2], ())])
-def test_a_depot_lends_no_van_to_one_that_has_the_larger_share_without_it(
+def test_depot_lends_no_van_to_one_with_a_larger_share_without_it(
     median: int, crews: list[int], lent: tuple[Loan, ...]
 ) -> None:
-    """Both own two vans and lack one together; that the second needs two is the less sure. Without its third van the
-    first has 2/3. The second may lend while one van is all that its median needs, but not while that is half."""
+    """Both own two vans and together lack one; the second depot's need for two is less certain.
+    Without its third van the first has 2/3. The second may lend if one van covers its median's
+    need, but not if it covers half of it."""
     predicted = forecast([[[30, 30, 30]], [[5, median, 20]]])
     bare = MONEY.crew.model_copy(update={"min_share": 0})
     money = MONEY.model_copy(update={"cost_short_growth": 0, "crew": bare})
@@ -173,38 +177,40 @@ def test_a_depot_lends_no_van_to_one_that_has_the_larger_share_without_it(
 
 
 def test_the_last_van_goes_where_it_saves_most() -> None:
-    """Both want three drivers; of five vans the depot whose third driver is the surer need has three."""
+    """Both want three drivers; of five vans, the depot whose third driver is needed more certainly
+    has three."""
     predicted = forecast([[[15, 22, 30]], [[25, 28, 30]]])
     plan = roster(predicted, MONEY, fleet(5, [0, 0]))
     assert roster(predicted, MONEY).drivers.tolist() == [[3], [3]]
     assert plan.drivers.tolist() == [[2], [3]]
     assert plan.vans is not None
     assert plan.vans.tolist() == [[2], [3]]
-    assert plan.one_more[0, 0] < plan.expected_cost[0, 0]  # what one more van would be worth is told all the same
+    assert plan.one_more[0, 0] < plan.expected_cost[0, 0]  # the value of one more van is reported anyway
 
 
-def test_too_few_vans_for_all_first_drivers_leave_the_least_needed_at_home() -> None:
+def test_least_needed_first_driver_is_left_out_if_vans_are_too_few() -> None:
     predicted = forecast([[[0, 0, 3]], [[30, 40, 50]], [[60, 70, 80]]])
     assert roster(predicted, MONEY, fleet(2, [0, 0, 0])).drivers.tolist() == [[0], [1], [1]]
-    assert roster(predicted, MONEY, fleet(3, [0, 0, 0])).drivers.tolist() == [[1], [1], [1]]  # before anybody's second
+    # before anybody's second driver
+    assert roster(predicted, MONEY, fleet(3, [0, 0, 0])).drivers.tolist() == [[1], [1], [1]]
 
 
-def test_vans_stay_in_their_city_and_those_without_a_home_go_anywhere() -> None:
+def test_vans_stay_in_their_city_except_those_without_a_home() -> None:
     predicted = forecast([[[30, 30, 30]], [[30, 30, 30]]])
     assert roster(predicted, MONEY, fleet(5, [0, 1], [4, 1])).drivers.tolist() == [[3], [1]]
     assert roster(predicted, MONEY, fleet(6, [0, 1], [4, 1])).drivers.tolist() == [[3], [2]]
     assert roster(predicted, MONEY, fleet(6, [0, 1])).drivers.tolist() == [[3], [3]]
 
 
-def test_what_a_depot_has_beyond_its_own_is_lent_by_its_neighbours() -> None:
+def test_vans_beyond_a_depots_own_are_lent_by_its_city() -> None:
     cars = fleet(12, [0, 0, 0, 1, 1], [5, 1, 1, 3, 1])
     placed = np.array([[1, 5], [3, 1], [3, 1], [4, 3], [0, 1]], np.int32)
     assert cars.loans(placed) == (Loan(0, 0, 1, 2), Loan(0, 0, 2, 2), Loan(0, 4, 3, 1))
-    assert fleet(12, [0, 0, 0, 1, 1]).loans(placed) == ()  # where no van has a home, none is lent
+    assert fleet(12, [0, 0, 0, 1, 1]).loans(placed) == ()  # if no van has a home, none is lent
 
 
 @given(seed=st.integers(0, 10_000))
-def test_loans_add_up_to_what_stands_elsewhere(seed: int) -> None:
+def test_loans_add_up_to_the_moved_vans(seed: int) -> None:
     random = np.random.default_rng(seed)
     cities, home = random.integers(0, 3, 12).tolist(), random.integers(0, 4, 12)
     predicted = days(random, 12)
@@ -228,7 +234,7 @@ def test_loans_add_up_to_what_stands_elsewhere(seed: int) -> None:
             assert moved[in_city, day].clip(0).sum() == min(borrowed, spare)
 
 
-def test_a_shared_van_carries_one_driver_after_the_other() -> None:
+def test_shared_van_carries_one_driver_after_another() -> None:
     predicted = forecast([[[50, 50, 50]], [[10, 10, 10]]])
     plan = roster(predicted, MONEY, fleet(4, [0, 0], sharing=2))
     assert plan.drivers.tolist() == [[5], [1]]
@@ -236,7 +242,7 @@ def test_a_shared_van_carries_one_driver_after_the_other() -> None:
     assert plan.vans.tolist() == [[3], [1]]
 
 
-def test_closed_depots_have_no_vans_and_lend_theirs() -> None:
+def test_closed_depots_lend_all_their_vans() -> None:
     predicted = forecast([[[20, 20, 20]], [[20, 20, 20]]], closed=[(1, 0)])
     plan = roster(predicted, MONEY, fleet(2, [0, 0], [1, 1]))
     assert plan.vans is not None

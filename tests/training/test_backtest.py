@@ -1,4 +1,4 @@
-"""The backtest beside a champion: what is said of one that knew the days which are held out."""
+"""The backtest with a champion: the message about a champion that has seen held-out days."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from forecaster.training import backtest
 from tests import fleets
 from tests.fleets import AS_OF, Fleet
 
-LAST = date(2024, 4, 9)  # of the history: 30 days held out begin on 11 March
+LAST = date(2024, 4, 9)  # end of the history: 30 held-out days begin on 11 March
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
 
 
 def troubles_of(fleet: Fleet, validated_until: date | None, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is said of a champion whose training looked at days up to this one."""
+    """Return the messages about a champion whose training used days up to this one."""
     real = backtest.bundles.load
 
     def load(*arguments: Any) -> Any:
@@ -44,7 +44,7 @@ def troubles_of(fleet: Fleet, validated_until: date | None, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("validated_until", [None, date(2024, 3, 1), date(2024, 3, 10)])
-def test_nothing_is_said_of_a_champion_that_saw_no_held_out_day(
+def test_a_champion_without_held_out_days_gets_no_message(
     fleet: Fleet, validated_until: date | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert troubles_of(fleet, validated_until, monkeypatch) == []
@@ -54,10 +54,10 @@ def test_nothing_is_said_of_a_champion_that_saw_no_held_out_day(
     ("validated_until", "known", "last"),
     [(date(2024, 3, 11), 1, "2024-03-11"), (date(2024, 3, 31), 21, "2024-03-31"), (date(2024, 4, 20), 30, LAST)],
 )
-def test_a_champion_that_learned_from_held_out_days_is_told_of(
+def test_a_champion_that_learned_from_held_out_days_is_reported(
     fleet: Fleet, validated_until: date, known: int, last: str | date, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where it was made while fewer days were held out."""
+    """As if it was trained while fewer days were held out."""
     assert [str(trouble) for trouble in troubles_of(fleet, validated_until, monkeypatch)] == [
         f"the champion was trained on {known} of the 30 held-out days, up to {last}: its scores are too optimistic"
     ]

@@ -1,4 +1,4 @@
-"""How busy accelerators were, as a driver's own program says."""
+"""Utilization of accelerators, as sampled by the driver's own program."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ exec sleep 60
 """
 
 
-def test_the_mean_of_a_driver_s_samples_is_told_by_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_mean_of_the_drivers_samples_is_returned_by_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "nvidia-smi"
     program.write_text(DRIVER, "utf-8")
     program.chmod(0o755)
@@ -29,7 +29,7 @@ def test_the_mean_of_a_driver_s_samples_is_told_by_device(tmp_path: Path, monkey
     assert utilisation() == pytest.approx({"0": (0.9 + 0.7 + 0.08) / 3, "1": 0.1})
 
 
-def test_without_a_driver_nothing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_driver_nothing_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with device_utilisation.sampled() as utilisation:
         pass

@@ -1,4 +1,4 @@
-"""A bundle carries the card of its model, which a command prints."""
+"""A bundle contains the card of its model, which a command prints."""
 
 from __future__ import annotations
 

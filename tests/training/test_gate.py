@@ -1,4 +1,4 @@
-"""The gate compares a candidate with the model that is published without it."""
+"""The gate compares a candidate with the model that would be published instead."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DAYS = 28
 
 
 def low_by(share: float) -> backtests.Predictor:
-    """A model whose medians are too low by a share of what comes."""
+    """Return a model whose medians are too low by a share of the actuals."""
 
     def predict(panel: Panel) -> Forecast:
         mean = FLEET.at(panel.cutoff + timedelta(days=panel.horizon)).demand[:, -panel.horizon :]
@@ -40,7 +40,7 @@ def scored(**models: backtests.Predictor) -> dict[str, Scores]:
 
 
 @pytest.mark.parametrize("instead", ["prior", "champion"])
-def test_a_biased_candidate_goes_out_with_a_caution_where_the_published_model_is_worse(instead: str) -> None:
+def test_a_biased_candidate_is_admitted_with_a_caution_if_the_published_model_is_worse(instead: str) -> None:
     spec = SPEC.model_copy(update={"gate": SPEC.gate.model_copy(update={"beat": ()})})
     models = {"candidate": low_by(0.05), "seasonal_naive": low_by(0.0), instead: low_by(0.2)}
     verdict = judge(scored(**models), spec)

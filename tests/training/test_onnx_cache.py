@@ -1,4 +1,4 @@
-"""Networks of the same sizes are exported once, and what was kept is never believed unseen."""
+"""Networks of the same sizes are exported once, and a cached template is always verified."""
 
 from __future__ import annotations
 
@@ -32,13 +32,14 @@ def quickly() -> Iterator[None]:
 
 @cache
 def template() -> bytes:
-    """That of `panels.candidate()`."""
+    """Return the template of `panels.candidate()`."""
     return to_onnx.to_template(panels.candidate())
 
 
 @pytest.fixture
 def exports(monkeypatch: pytest.MonkeyPatch) -> list[Candidate]:
-    """The candidates that were exported; whichever it is, the exporter gives the template of one."""
+    """Return the exported candidates; the exporter is replaced by one that always returns the same
+    template."""
     candidates: list[Candidate] = []
     content = template()
 
@@ -50,7 +51,7 @@ def exports(monkeypatch: pytest.MonkeyPatch) -> list[Candidate]:
     return candidates
 
 
-def test_networks_of_the_same_sizes_are_exported_once_and_say_what_they_would_have_said(
+def test_networks_of_the_same_sizes_are_exported_once_with_unchanged_forecasts(
     spec: Spec, exports: list[Candidate]
 ) -> None:
     first = panels.candidate()
@@ -66,14 +67,14 @@ def test_networks_of_the_same_sizes_are_exported_once_and_say_what_they_would_ha
         np.testing.assert_allclose(quantiles, to_onnx.on_arrays(candidate)(window), rtol=1e-4, atol=1e-4)
         said.append(quantiles)
     assert len(exports) == 1
-    assert onnx_cache.graph(first, spec) == panels.graph()  # which another process may have exported
+    assert onnx_cache.graph(first, spec) == panels.graph()  # another process may have exported it
     assert not np.allclose(said[0], said[1])
     assert not np.allclose(said[0], said[2])
     np.testing.assert_array_equal(said[0], said[3])
     assert [file.suffix for file in spec.paths.graphs.iterdir()] == [".template"]
 
 
-def test_of_other_sizes_or_another_program_it_is_exported_anew(
+def test_other_sizes_or_another_program_are_exported_again(
     spec: Spec, exports: list[Candidate], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = panels.candidate()
@@ -87,7 +88,7 @@ def test_of_other_sizes_or_another_program_it_is_exported_anew(
     assert len(exports) == 3
 
 
-def test_a_damaged_template_is_made_anew(spec: Spec, exports: list[Candidate]) -> None:
+def test_a_damaged_template_is_exported_again(spec: Spec, exports: list[Candidate]) -> None:
     content = onnx_cache.template(panels.candidate(), spec)
     [file] = spec.paths.graphs.iterdir()
     whole = file.read_bytes()
@@ -98,7 +99,7 @@ def test_a_damaged_template_is_made_anew(spec: Spec, exports: list[Candidate]) -
     assert len(exports) == 5
 
 
-def test_what_is_kept_holds_no_weights(spec: Spec, exports: list[Candidate]) -> None:
+def test_cached_templates_contain_no_weights(spec: Spec, exports: list[Candidate]) -> None:
     candidate = panels.candidate()
     onnx_cache.graph(candidate, spec.model_copy(update={"encrypt_bundles": True}))
     assert len(exports) == 1

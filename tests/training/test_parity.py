@@ -1,4 +1,4 @@
-"""ONNX, NumPy and JAX say the same of real and of hard inputs, or nothing goes out."""
+"""ONNX, NumPy and JAX agree on real and on hard inputs, or nothing is published."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def agree(jax: Candidate, numpy: Candidate | None = None) -> parity.Agreement:
 
 
 def other(weight: float) -> Candidate:
-    """A candidate with another bias than the one of the graph."""
+    """Return a candidate with another bias than that of the graph."""
     candidate = panels.candidate()
     members = dict(candidate.parameters["members"])
     members["out"] = {**members["out"], "bias": members["out"]["bias"] + np.float32(weight)}
     return replace(candidate, parameters={**candidate.parameters, "members": members})
 
 
-def test_all_three_agree_on_every_case_and_the_largest_difference_is_known() -> None:
+def test_all_three_agree_on_every_case() -> None:
     agreement = agree(panels.candidate())
     assert set(agreement.cases) == {
         "real",
@@ -53,7 +53,7 @@ def test_all_three_agree_on_every_case_and_the_largest_difference_is_known() -> 
     assert agreement.largest == max(agreement.cases.values())
 
 
-def test_the_cases_are_what_they_are_called() -> None:
+def test_the_cases_match_their_names() -> None:
     real = panels.panel(5).window(LOOKBACK)
     cases: dict[str, Any] = dict(parity.cases(real, 3))
     assert np.isnan(cases["all missing"]["demand"]).all()
@@ -64,18 +64,18 @@ def test_the_cases_are_what_they_are_called() -> None:
     assert np.nanmin(cases["huge counts"]["demand"]) >= 1e6
     assert {len(x) for x in cases["one depot"].values()} == {1}
     assert {len(x) for x in cases["1,000 depots"].values()} == {1000}
-    for name, x in cases["1,000 depots"].items():  # of which JAX and NumPy are asked each once
+    for name, x in cases["1,000 depots"].items():  # JAX and NumPy compute each of them once
         np.testing.assert_array_equal(x, x[np.arange(1000) % 5], err_msg=name)
     np.testing.assert_array_equal(cases["real"]["demand"], real["demand"])
 
 
 @pytest.mark.parametrize("weight", [0.05, np.nan])
-def test_a_weight_that_changed_since_the_export_is_found(weight: float) -> None:
+def test_a_weight_changed_since_the_export_is_detected(weight: float) -> None:
     message = r"ONNX says .* where JAX says .* for depot 'D\d', \d days ahead \(real\): .* wanted at most 1e-04"
     with pytest.raises(ExportError, match=message):
         agree(other(weight))
 
 
-def test_a_weight_that_changed_in_the_file_of_weights_alone_is_found() -> None:
+def test_a_weight_changed_only_in_the_file_of_weights_is_detected() -> None:
     with pytest.raises(ExportError, match=r"(ONNX|JAX) says .* where NumPy says .* for depot 'D\d'"):
         agree(panels.candidate(), other(0.05))

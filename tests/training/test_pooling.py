@@ -1,4 +1,5 @@
-"""Pooling: every network's days in one panel, each under its own calendar, none lost and none made up."""
+"""Pooling: the days of all networks in one panel, each with its own calendar, none lost and none
+invented."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from tests.panels import CALENDAR, panel
 def test_long_histories_become_pieces_and_short_ones_begin_with_unknown_days() -> None:
     long, short = panel(2, 1000, covariates=("rain", "promo")), panel(3, 200, covariates=(), seed=1)
     pooled = pool([long, short], days=600, covariates=("promo",))
-    # Ends at day 1000, at 848 (152 days earlier), 696 and 544; each depot once a piece.
+    # Ends at day 1000, at 848 (152 days earlier), 696 and 544; each depot once per piece.
     assert pooled.depot_ids[:4] == ("0 D0 0", "0 D1 0", "0 D0 1", "0 D1 1")
     assert len(pooled.depot_ids) == 4 * 2 + 3
     assert (pooled.history, pooled.horizon, pooled.calendar_names) == (600, 3, CALENDAR)
@@ -33,7 +34,7 @@ def test_long_histories_become_pieces_and_short_ones_begin_with_unknown_days() -
     assert pooled.statics.shape == (11, 0)
 
 
-def test_a_depot_with_hardly_a_known_day_in_a_piece_is_left_out_of_it() -> None:
+def test_a_depot_with_few_known_days_in_a_piece_is_left_out_of_it() -> None:
     whole = panel(2, 600)
     demand = whole.demand.copy()
     demand[1, 100:] = np.nan
@@ -43,7 +44,7 @@ def test_a_depot_with_hardly_a_known_day_in_a_piece_is_left_out_of_it() -> None:
         pool([replace(whole, demand=np.full_like(demand, np.nan))], days=600)
 
 
-def test_panels_that_do_not_go_together_are_refused() -> None:
+def test_incompatible_panels_are_rejected() -> None:
     with pytest.raises(ValueError, match=r"found horizons \[3, 7\] and 1 calendars, wanted one of each"):
         pool([panel(), panel(horizon=7)], days=600)
     with pytest.raises(ValueError, match=f"found pieces of {LOOKBACK} days, wanted more than {LOOKBACK}"):

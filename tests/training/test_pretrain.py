@@ -1,4 +1,5 @@
-"""Pretraining: a prior from simulated networks, the same from a seed, and nothing without a licence."""
+"""Pretraining: a prior from simulated networks, reproducible from a seed, and no panel without a
+license."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from tests.panels import quickly, spec
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_command_writes_a_prior_that_says_how_it_was_made(
+def test_the_command_writes_a_prior_with_its_provenance(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     small = {"DEPOTS": 4, "EPOCHS": 1, "PIECE": 460, "_spec": lambda seed: spec(seed=seed, epochs=1)}
@@ -32,7 +33,7 @@ def test_the_command_writes_a_prior_that_says_how_it_was_made(
     assert (prior.model.summary["depots"], prior.model.encoding.covariates) == (8, ("promo",))
 
 
-def test_what_has_no_open_licence_is_not_learned_from(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dataset_without_an_open_license_is_rejected(capsys: pytest.CaptureFixture[str]) -> None:
     file = ROOT / "data" / "real" / "rossmann.yaml"
     with pytest.raises(SpecError, match=r"rossmann.yaml: no licence is known of 'rossmann', wanted one of: bayarea"):
         pretrain.open_panel(file)

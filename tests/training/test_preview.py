@@ -1,4 +1,4 @@
-"""The prior goes out before the seasonal naive where it is better, and nowhere else."""
+"""The prior is published instead of the seasonal naive if and only if it is better."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ def scores(prior: float, naive: float) -> dict[str, Any]:
     ("prior", "naive", "better"),
     [(0.1, 0.2, True), (0.2, 0.1, False), (0.1, 0.1, False), (NAN, 0.1, False), (0.1, NAN, False)],
 )
-def test_it_is_better_only_where_both_are_known_and_less_is_missed(prior: float, naive: float, better: bool) -> None:
+def test_it_is_better_only_if_both_errors_are_known_and_its_own_is_smaller(
+    prior: float, naive: float, better: bool
+) -> None:
     judged = scores(prior, naive)
     assert preview.is_better(judged, "wape") is better
     out: Any = object() if better else None
@@ -33,7 +35,7 @@ def test_it_is_better_only_where_both_are_known_and_less_is_missed(prior: float,
     assert sentence.endswith("the prior forecasts" if better else "the seasonal naive forecasts")
 
 
-def test_in_numpy_a_candidate_says_what_jax_says() -> None:
+def test_a_candidate_in_numpy_matches_jax() -> None:
     candidate, panel = panels.candidate(), panels.panel(5)
     with panels.quickly():
         compiled = to_onnx.forecaster(candidate)(panel)
@@ -46,13 +48,13 @@ def test_in_numpy_a_candidate_says_what_jax_says() -> None:
     )
 
 
-def test_a_large_fleet_is_judged_by_depots_far_apart() -> None:
+def test_a_large_fleet_is_judged_on_evenly_spaced_depots() -> None:
     ids = tuple(map(str, range(1000)))
     assert preview._some_of(ids, 3) == ("0", "499", "999")
     assert preview._some_of(ids[:2], 3) == ids[:2]
 
 
-def test_it_is_calibrated_on_days_that_have_come_and_scored_beside_the_naive() -> None:
+def test_it_is_calibrated_on_known_days_and_compared_with_the_naive() -> None:
     panel = panels.panel(3)
     spec = panels.spec().model_copy(
         update={"model": panels.spec().model.model_copy(update={"layers": 2, "hidden": 32})}

@@ -1,4 +1,5 @@
-"""Training in a process of its own: how the model comes back, and when it need not be trained."""
+"""Training in a child process: the return of the model, and the cache that makes a training
+unnecessary."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from forecaster.training import train
 from tests.panels import candidate, panel, quickly, spec
 
 
-def test_a_candidate_travels_whole() -> None:
+def test_a_candidate_is_serialized_completely() -> None:
     unpacked, original = serialization.from_bytes(serialization.to_bytes(candidate())), candidate()
     assert unpacked.summary == original.summary
     assert (unpacked.encoding, unpacked.levels, unpacked.calendar_names) == (
@@ -24,7 +25,7 @@ def test_a_candidate_travels_whole() -> None:
     assert serialization.to_bytes(unpacked) == serialization.to_bytes(original)
 
 
-def test_what_was_trained_is_kept_and_a_damaged_copy_is_not_believed(
+def test_a_trained_model_is_cached_and_a_damaged_copy_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipeline, panel_, trainings = spec().model_copy(update={"state": str(tmp_path)}), panel(), []
@@ -43,7 +44,7 @@ def test_what_was_trained_is_kept_and_a_damaged_copy_is_not_believed(
         candidates = [train.fit_in_child_process(panel_, pipeline, tmp_path / "pipeline.yaml") for _ in range(2)]
         assert (len(trainings), train.is_cached(panel_, pipeline)) == (1, True)
         assert spent.items() <= candidates[0].summary.items()
-        remembered = candidates[1].summary  # which took no time, and compiled nothing
+        remembered = candidates[1].summary  # it took no time, and compiled nothing
         assert (remembered["measured"], remembered["history"]) == ([{"compile_hits": 0}], [{"loss": 0.1}])
         assert [remembered[name] for name in ("seconds", "compile_seconds", "compile_misses")] == [0, 0, 0]
         [cache] = (tmp_path / "checkpoints").iterdir()
@@ -54,21 +55,21 @@ def test_what_was_trained_is_kept_and_a_damaged_copy_is_not_believed(
         np.testing.assert_array_equal(fitted.parameters["calibration"], candidates[0].parameters["calibration"])
 
 
-def test_a_kept_model_that_began_otherwise_is_not_taken() -> None:
+def test_a_cached_model_with_another_start_is_not_used() -> None:
     fresh = spec()
     warm = fresh.model_copy(update={"training": fresh.training.model_copy(update={"start": "prior"})})
     paths = [train.cached_model_path(b"panel", pipeline).name for pipeline in (fresh, warm)]
     assert paths[0] != paths[1]
-    assert repr(warm.training) == repr(fresh.training)  # which names what was kept before there was a choice
+    assert repr(warm.training) == repr(fresh.training)  # it identifies models cached before the option existed
 
 
-def test_a_kept_model_that_learned_from_other_reports_is_not_taken() -> None:
+def test_a_cached_model_with_other_report_errors_is_not_used() -> None:
     plain = spec()
     paths = [train.cached_model_path(b"panel", plain.with_lead_error(errors)) for errors in ({}, {"promo": 1.0})]
     assert paths[0] == train.cached_model_path(b"panel", plain) != paths[1]
 
 
-def test_the_process_that_trains_hears_of_the_errors_of_reports() -> None:
+def test_the_training_process_gets_the_errors_of_reports() -> None:
     told = train._options(["pipeline.yaml", "--lead-error", '{"rain": [1.0, 1.5], "heat": 2.0}'])
     assert spec().with_lead_error(told.lead_error).calendar.lead_error == {"rain": (1.0, 1.5), "heat": 2.0}
     assert train._options(["pipeline.yaml"]).lead_error == {}

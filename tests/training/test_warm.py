@@ -1,4 +1,4 @@
-"""What is warmed is what nights need: their panels, their folder; and a folder that will not do is refused."""
+"""Warming covers what nights need: their panels and their folder; an unsuitable folder is rejected."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.panels import panel, spec
 from tests.small_fleet import write
 
 
-def test_a_panel_some_days_later_is_the_panel_with_its_last_week_again() -> None:
+def test_a_panel_some_days_later_repeats_its_last_week() -> None:
     now = panel(history=120)
     later = warm.days_later(now, 9)
     assert later.history == 129
@@ -27,15 +27,15 @@ def test_a_panel_some_days_later_is_the_panel_with_its_last_week_again() -> None
     np.testing.assert_array_equal(later.calendar[:, 129:], now.calendar[:, 120:])  # the horizon stays at the end
 
 
-def test_only_nights_with_programs_of_their_own_are_warmed() -> None:
+def test_only_nights_with_different_programs_are_warmed() -> None:
     now, nights = panel(depots=90, history=500), 14
     by_rule = Spec.model_validate(
         {"name": "small", "demand": {"source": {"kind": "csv", "path": "demand.csv"}}}
-    )  # whose steps grow with the days
+    )  # its steps grow with the days
     steps = [choose_recipe(by_rule, 90, 500 + later - warm.VALIDATION).steps for later in range(nights)]
     assert 1 < len(set(steps)) < nights
     shapes = list(warm._shapes(now, by_rule, nights))
-    # The days on the device are a multiple of 56, which comes between 500 and 513 once.
+    # The days on the device are a multiple of 56, one of which lies between 500 and 513.
     assert len(shapes) == len(set(zip(steps, [-(-(500 + later) // 56) for later in range(nights)], strict=True)))
     assert len(list(warm._shapes(now, spec(epochs=2), 1))) == 1
 
@@ -48,7 +48,7 @@ def pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-def test_a_folder_that_cannot_be_written_is_named_with_its_key(pipeline: Path, tmp_path: Path, call: Call) -> None:
+def test_an_unwritable_folder_is_named_with_its_key(pipeline: Path, tmp_path: Path, call: Call) -> None:
     (tmp_path / "shared").write_text("a file")
     code, _, err = call("warm", pipeline)
     assert code == 2
@@ -56,7 +56,7 @@ def test_a_folder_that_cannot_be_written_is_named_with_its_key(pipeline: Path, t
     assert "shared" in err
 
 
-def test_a_folder_that_everybody_may_write_is_refused(
+def test_a_world_writable_folder_is_rejected(
     pipeline: Path, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shared = tmp_path / "shared"
@@ -68,7 +68,7 @@ def test_a_folder_that_everybody_may_write_is_refused(
     assert f"JAX_COMPILATION_CACHE_DIR: found {shared}, which everybody may write" in err
 
 
-def test_sources_that_cannot_be_read_before_the_first_night_are_no_data(pipeline: Path, call: Call) -> None:
+def test_unreadable_sources_before_the_first_night_exit_with_no_data(pipeline: Path, call: Call) -> None:
     (pipeline.parent / "demand.csv").unlink()
     code, _, err = call("warm", pipeline)
     assert code == 4
@@ -76,7 +76,7 @@ def test_sources_that_cannot_be_read_before_the_first_night_are_no_data(pipeline
     assert not (pipeline.parent / "var").exists()
 
 
-def test_several_hosts_are_refused_with_the_reason(pipeline: Path, call: Call) -> None:
+def test_several_hosts_are_rejected_with_the_reason(pipeline: Path, call: Call) -> None:
     text = pipeline.read_text("utf-8")
     hosts = "training: {hosts: {coordinator: '10.0.0.1:1234', count: 2}, "
     pipeline.write_text(text.replace("training: {", hosts), "utf-8")
@@ -85,7 +85,7 @@ def test_several_hosts_are_refused_with_the_reason(pipeline: Path, call: Call) -
     assert "training.hosts: found several hosts, wanted one" in err
 
 
-def test_the_folder_is_the_processors_own(pipeline: Path) -> None:
+def test_the_folder_is_specific_to_the_processor(pipeline: Path) -> None:
     from forecaster.config import load
     from forecaster.model.fitting import jax_setup
 

@@ -1,4 +1,4 @@
-"""The worked example is one GRU, and nothing beside it."""
+"""The worked example is a single GRU, without trees."""
 
 from __future__ import annotations
 

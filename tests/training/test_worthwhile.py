@@ -1,4 +1,5 @@
-"""Whether tonight's training is worth it, by hand: what the last ones gained in money, and what trains at once."""
+"""The decision to train calculated by hand: gains of the last trainings in money, and reasons to
+train at once."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ def ledger(spec: Spec) -> Iterator[Ledger]:
 
 
 def trained(ledger: Ledger, spec: Spec, back: int, bundle: str | None, digest: str | None = None) -> None:
-    """A night so many days before the first of March, which promoted a bundle, or admitted none."""
+    """Record a night a number of days before the first of March, which promoted a bundle, or
+    admitted none."""
     at, run_id = MORNING - timedelta(days=back), f"n{back}"
     ledger.start_run(run_id, pipeline=spec.name, as_of=at, spec_digest=digest or spec.digest, at=at)
     ledger.note(run_id, verdict={"admitted": bundle is not None}, timings={"train": 1000.0, "backtest": 800.0})
@@ -53,19 +55,19 @@ def trained(ledger: Ledger, spec: Spec, back: int, bundle: str | None, digest: s
 
 
 def reason(ledger: Ledger, spec: Spec) -> str:
-    """Why to train, where that is clear before anything is weighed."""
+    """Return the reason to train, if no gain needs to be measured."""
     nothing: Any = None
     decision = worthwhile.weigh(spec, ledger, nothing, nothing, MORNING)
     assert decision.trains
     return decision.reason
 
 
-def test_without_staffing_nothing_can_be_weighed(tmp_path: Path) -> None:
+def test_worthwhile_requires_staffing(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"training\.when: worthwhile compares roster savings with training costs"):
         spec_of(tmp_path, more="")
 
 
-def test_it_trains_until_three_trainings_followed_another(ledger: Ledger, spec: Spec) -> None:
+def test_it_trains_until_three_trainings_have_followed_another(ledger: Ledger, spec: Spec) -> None:
     assert reason(ledger, spec) == "no model reigns yet"
     for back, bundle in ((4, "a"), (3, "b"), (2, None)):
         trained(ledger, spec, back, bundle)
@@ -74,7 +76,7 @@ def test_it_trains_until_three_trainings_followed_another(ledger: Ledger, spec: 
     assert trainings == [PastTraining(date(2024, 2, 28), "b", "b"), PastTraining(date(2024, 2, 27), "a", "b")]
 
 
-def test_it_trains_at_the_latest_after_so_many_nights(ledger: Ledger, spec: Spec) -> None:
+def test_it_trains_at_the_latest_after_the_declared_number_of_nights(ledger: Ledger, spec: Spec) -> None:
     for back, bundle in ((10, "a"), (9, "b"), (8, "c"), (7, "d")):
         trained(ledger, spec, back, bundle)
     assert reason(ledger, spec) == "the last training is 7 nights old, and training.at_least_every is reached"
@@ -86,8 +88,8 @@ def test_another_pipeline_file_trains_at_once(ledger: Ledger, spec: Spec) -> Non
     assert reason(ledger, spec) == "the pipeline file has changed since the training of 2024-02-29"
 
 
-def test_a_night_costs_what_its_machine_costs(ledger: Ledger, spec: Spec) -> None:
-    """Half an hour of training and backtest each night, at 4 an hour."""
+def test_the_cost_of_a_training_is_that_of_its_machine_time(ledger: Ledger, spec: Spec) -> None:
+    """Half an hour of training and backtest each night, at 4 per hour."""
     for back in (2, 1):
         trained(ledger, spec, back, "a")
     dear = spec.model_copy(update={"execution": spec.execution.model_copy(update={"cost_per_hour": 4.0})})
@@ -102,7 +104,8 @@ def history(days: int) -> Panel:
 
 
 def said(panel: Panel, orders: Mapping[str, Sequence[float]]) -> dict[str, dict[date, Fold]]:
-    """What each champion forecast without doubt of the last days, a number for each; 100 came."""
+    """Return the forecasts of each champion for the last days, without spread, one number for each;
+    the actuals are 100."""
     folds: dict[str, dict[date, Fold]] = {}
     for digest, counts in orders.items():
         for back, count in zip(range(len(counts), 0, -1), counts, strict=True):
@@ -112,21 +115,22 @@ def said(panel: Panel, orders: Mapping[str, Sequence[float]]) -> dict[str, dict[
 
 
 def gain(spec: Spec, days: int, orders: Mapping[str, Sequence[float]], cost: float = 0.0) -> worthwhile.Gain:
-    """The gain of one training, in the morning before the last `days` days."""
+    """Return the gain of one training, in the morning before the last `days` days."""
     panel = history(60)
     training = PastTraining(panel.cutoff - timedelta(days=days - 1), "old", "new")
     return worthwhile.gain_of(spec, panel, [training], said(panel, orders), cost)
 
 
-def test_a_gain_is_what_the_old_champions_rosters_would_have_cost_more(spec: Spec) -> None:
-    """Ten drivers are needed. The old one rosters 12 and 8, which costs 20 and 60; the new one 11 and 10: 10 and 0."""
+def test_a_gain_is_the_extra_cost_of_the_old_champions_rosters(spec: Spec) -> None:
+    """Ten drivers are needed. The old one rosters 12 and 8, which costs 20 and 60; the new one 11
+    and 10: 10 and 0."""
     found = gain(spec, 2, {"old": [120, 80], "new": [110, 100]})
     assert (found.pairs.theirs.tolist(), found.pairs.ours.tolist()) == ([20, 60], [10, 0])
     assert found.a_day == 35
     assert found.compared == 2
 
 
-def test_a_gain_that_is_the_same_each_day_is_noticed_unless_a_training_costs_more(spec: Spec) -> None:
+def test_a_steady_gain_is_noticed_unless_a_training_costs_more(spec: Spec) -> None:
     orders = {"old": [120.0] * 6, "new": [110.0] * 6}
     assert gain(spec, 6, orders).is_noticed
     assert gain(spec, 6, orders).sentence() == (
@@ -136,7 +140,7 @@ def test_a_gain_that_is_the_same_each_day_is_noticed_unless_a_training_costs_mor
     assert "a training costs 11.00" in gain(spec, 6, orders, cost=11).sentence()
 
 
-def test_a_gain_that_may_be_chance_a_loss_and_a_single_day_are_not_noticed(spec: Spec) -> None:
+def test_a_gain_by_chance_a_loss_and_a_single_day_are_not_noticed(spec: Spec) -> None:
     assert not gain(spec, 4, {"old": [120, 100, 120, 100], "new": [100, 120, 100, 110]}).is_noticed
     assert not gain(spec, 4, {"old": [110.0] * 4, "new": [120.0] * 4}).is_noticed
     single = gain(spec, 1, {"old": [120.0], "new": [100.0]})
@@ -152,8 +156,8 @@ def test_a_candidate_that_was_not_admitted_gained_nothing(spec: Spec) -> None:
     assert found.sentence().endswith("improve rosters (their crews cost the same as before)")
 
 
-def test_accuracy_slips_where_the_gate_would_object(spec: Spec) -> None:
-    """Twice as many orders forecast as came, every day, by a champion that the seasonal naive beats, too."""
+def test_accuracy_slips_if_the_gate_would_object(spec: Spec) -> None:
+    """Forecasts of twice the actuals every day, by a champion that the seasonal naive beats, too."""
     panel = history(60)
     at: Any = panel.at
     good, bad = (said(panel, {"c": [orders] * 7})["c"] for orders in (100.0, 200.0))
@@ -164,7 +168,7 @@ def test_accuracy_slips_where_the_gate_would_object(spec: Spec) -> None:
 
 
 def replaced_gate(spec: Spec) -> Spec:
-    """Whose range may hold any share of days: those of these forecasts have no width."""
+    """Return a spec whose range may cover any share of days: these forecasts have no spread."""
     model = spec.model.model_copy(update={"quantiles": (0.1, 0.5, 0.9)})
     gate = spec.gate.model_copy(update={"coverage": (0.0, 1.0)})
     return spec.model_copy(update={"gate": gate, "model": model})

@@ -1,8 +1,8 @@
-"""Access control, who may see what and who may write: everything a route has to know stands here.
+"""Access control: who may see what, and who may write. Routes need nothing beyond this module.
 
-A route that writes takes `person = Depends(require("planner"))`, which refuses others and requests
-from foreign pages, and calls `audit(request, what, connection)` in the transaction of what it
-writes. What a route shows is narrowed by `person(request).cities`.
+A route that writes takes `person = Depends(require("planner"))`, which rejects everyone else and
+requests from foreign pages, and calls `audit(request, what, connection)` in the transaction of its
+write. A route that reads shows only `person(request).cities`.
 """
 
 from __future__ import annotations

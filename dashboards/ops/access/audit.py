@@ -1,4 +1,4 @@
-"""Audit log: who wrote what, one row of the ledger for each write that went through the page."""
+"""Audit log: who wrote what. Each write through the page becomes one row of the ledger."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ LONGEST = 2000  # characters of a path or a sentence
 
 
 def audit(request: Request, what: str, connection: sa.Connection | None = None) -> None:
-    """Keep a row; in the transaction of what was written, where its connection is given.
+    """Write a row; in the transaction of the write if its connection is given.
 
-    A route that never calls this gets a row without a sentence, from the middleware.
+    For a route that never calls this, the middleware writes a row without a sentence.
     """
     context = access_context(request)
     who = person(request)

@@ -1,5 +1,5 @@
-"""Authentication: who asks, by this machine, by a trusted proxy's header, by a session cookie, or
-by a link."""
+"""Authentication: identifies a client by the local machine, a trusted proxy's header, a session
+cookie or a link."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LONGEST_NAME = 256
 
 
 class AccessRefused(Exception):
-    """A request that is turned away whoever it is from: a status and a sentence."""
+    """A request that is rejected no matter who sent it: a status and a sentence."""
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -25,8 +25,8 @@ class AccessRefused(Exception):
 
 
 async def identify(request: Request, context: AccessContext) -> Person | None:
-    """None: nobody that we know. Raises AccessRefused where somebody pretends to be what they are
-    not."""
+    """Return the person behind a request, or None if unknown. Raises AccessRefused for a spoofed
+    identity."""
     way = context.access.sign_in
     if way == "none":
         return _local(request)
@@ -41,7 +41,7 @@ async def identify(request: Request, context: AccessContext) -> Person | None:
 
 
 def identify_cheaply(request: Request, context: AccessContext) -> Person | None:
-    """Person as far as the request alone identifies them: for requests that everyone may make."""
+    """Identify the person from the request alone; for requests open to everyone."""
     try:
         if context.access.sign_in == "none":
             return _local(request)
@@ -51,8 +51,8 @@ def identify_cheaply(request: Request, context: AccessContext) -> Person | None:
 
 
 def _local(request: Request) -> Person:
-    """Person at this machine. Names of other hosts are refused, or else any site could have its
-    name point here."""
+    """Return the person at this machine. Rejects other host names: any site could point its own
+    name here (DNS rebinding)."""
     peer = networks.peer(request)
     if peer is None or not peer.is_loopback:
         raise AccessRefused(403, "this page serves only its own machine: sign-in is not declared")
@@ -82,7 +82,7 @@ def _by_header(request: Request, context: AccessContext) -> Person | None:
 
 
 def _refuse_spoofed(request: Request, context: AccessContext, names: Sequence[str]) -> None:
-    """Raises AccessRefused where headers of these names come from anywhere but a proxy."""
+    """Raise AccessRefused if headers of these names come from anywhere but a proxy."""
     if spoofed := [name for name in names if name in request.headers]:
         sent = ", ".join(spoofed)
         context.warnings.warn("refused: %s sends %s, and is no declared proxy", networks.peer(request), sent)
@@ -108,7 +108,7 @@ def _with_role(access: Access, name: str, groups: tuple[str, ...], via: str) -> 
 
 
 def _text(header: str) -> str:
-    """Headers come as Latin-1; proxies write UTF-8."""
+    """Decode a header: they arrive as Latin-1, but proxies write UTF-8."""
     try:
         return header.encode("latin-1").decode("utf-8").strip()
     except UnicodeDecodeError:

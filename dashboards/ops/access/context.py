@@ -1,4 +1,4 @@
-"""Access context of one app: what is declared of access, the keys that sign, and the ledger."""
+"""Access context of one app: the declared access, the signing keys, and the ledger."""
 
 from __future__ import annotations
 
@@ -30,10 +30,13 @@ SHORTEST_KEY = 32  # characters
 
 @dataclass(frozen=True)
 class AccessContext:
-    """`views` names, for each view that a link may open, its page and the paths of its API;
-    `prefix` is what stands before each address of a pipeline that is one of several, as in
-    /p/harbor-fleet. Then sessions are shared: who has signed in has done so for all, and each
-    declares what they may."""
+    """Access context of a pipeline's page.
+
+    `views` maps each view that a link may open to its page and the paths of its API. `prefix`
+    precedes each address of a pipeline that is one of several, as in /p/harbor-fleet. In that case
+    sessions are shared: one sign-in holds for all pipelines, and each pipeline declares its own
+    roles.
+    """
 
     access: Access
     url: str
@@ -44,9 +47,9 @@ class AccessContext:
     keys: Keys = field(repr=False)
     prefix: str = ""
     shared_sessions: Sessions | None = field(default=None, repr=False)
-    # of what strangers send
+    # about input that any client can send
     warnings: RareWarnings = field(default_factory=RareWarnings, init=False, repr=False)
-    # of what readers are not told
+    # about errors hidden from readers
     troubles: RareWarnings = field(default_factory=RareWarnings, init=False, repr=False)
 
     @cached_property
@@ -55,40 +58,40 @@ class AccessContext:
 
     @property
     def secure(self) -> bool:
-        """Whether cookies travel over https alone."""
+        """True if cookies travel over https only."""
         return (self.access.url or "").startswith("https://")
 
     def cookie(self, name: str) -> str:
-        """A browser takes a cookie called __Host- from this very host alone. Each of several
-        pipelines has its own."""
+        """Return the browser's name of a cookie. Browsers accept a __Host- cookie from this host
+        only. Each of several pipelines has its own."""
         own = f"{name}-{self.pipeline}" if self.prefix else name
         return f"__Host-{own}" if self.secure else own
 
     def pipeline_shown(self) -> str:
-        """The pipeline that is shown. Raises LedgerError where none is declared and nothing has
-        been published."""
+        """Return the pipeline on display. Raises LedgerError if none is declared and nothing is
+        published."""
         return self.pipeline or self.store.edition().head.pipeline
 
     @cached_property
     def limiter(self) -> RateLimiter | None:
-        """Of this pipeline's readers; None where nobody signs in. It outlives the pages, which may
-        be closed."""
+        """Rate limiter of this pipeline's readers; None without sign-in. Outlives the pages, which
+        may be closed."""
         if self.access.sign_in == "none":
             return None
-        # a library that a page for one machine spares
+        # imports a library that a local-only page does not need
         from dashboards.ops.access.rate_limits import RateLimiter
 
         return RateLimiter(self.access.limits)
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
-        """A transaction on the ledger."""
+        """Open a transaction on the ledger."""
         with Ledger.open(self.url, patience=connect.ATTENDED) as ledger, ledger.transaction() as connection:
             yield connection
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        """A transaction of the ledger that the page reads."""
+        """Open a read transaction on the page's ledger."""
         with self.store.reader().transaction() as connection:
             yield connection
 
@@ -100,9 +103,10 @@ def access_context(request: Request) -> AccessContext:
 
 
 def signing_keys(access: Access) -> Keys:
-    """The declared keys, the one that signs last; where none is declared one that this process makes up.
+    """Return the declared keys, the signing key last; if none is declared, one that this process
+    generates.
 
-    Raises SpecError where it is not there or too short to keep anybody out.
+    Raises SpecError for a missing key or one too short to be safe.
     """
     keys = access.keys
     for name, key in keys.items():

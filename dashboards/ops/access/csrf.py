@@ -1,8 +1,8 @@
-"""CSRF protection: tells a write from a page of ours from one that a foreign page made a browser
-send.
+"""CSRF protection: distinguishes a write from our own page from one that a foreign page made a
+browser send.
 
-Every write carries a token that only our pages can read: in the header `X-CSRF-Token`, or as the
-field `csrf` of a form. A browser that says where a request comes from is believed as well.
+Every write carries a token that only our pages can read: in the header `X-CSRF-Token`, or in the
+form field `csrf`. A browser that states a request's origin is believed as well.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from dashboards.ops.access.signatures import serializer
 from forecaster.core.language import _
 
 HEADER, FIELD = "X-CSRF-Token", "csrf"
-HOURS = 12  # that a page may stay open before it is sent
+HOURS = 12  # for which a page may stay open before it is sent
 FORM = "application/x-www-form-urlencoded"
 
 
 def csrf_token(request: Request) -> str:
-    """The token of the reader, for a form or a script of ours."""
+    """Return the reader's token, for a form or a script of ours."""
     token = _signer(access_context(request)).dumps(_whose(person(request)))
     assert isinstance(token, str)
     return token
 
 
 async def check(request: Request, token: str | None = None) -> None:
-    """Raises HTTPException where the write did not come from one of our pages; `token` is the one of a form that the
-    route has read itself."""
+    """Raise HTTPException unless the write comes from one of our pages. `token` is that of a form
+    that the route has already read."""
     if is_foreign(request, access_context(request)):
         raise HTTPException(403, _("cross-origin request rejected; wanted a request from this page"))
     try:
@@ -46,12 +46,12 @@ async def check(request: Request, token: str | None = None) -> None:
 
 
 def is_foreign(request: Request, context: AccessContext) -> bool:
-    """Whether the browser says that another site's page asks."""
+    """True if the browser reports that another site's page sent the request."""
     if (site := request.headers.get("sec-fetch-site")) is not None and site not in ("same-origin", "none"):
         return True
     if (origin := request.headers.get("origin")) is None:
         return False
-    # what a browser says of a form on a page that sends no referrer, as ours do
+    # browsers send this for a form on a page without referrer, as ours are
     if origin == "null":
         return site != "same-origin"
     home = context.access.url or f"{request.url.scheme}://{request.headers.get('host', '')}"
@@ -72,5 +72,5 @@ def _whose(person: Person) -> list[str]:
 
 
 def _signer(context: AccessContext) -> URLSafeTimedSerializer:
-    # of this pipeline alone
+    # valid for this pipeline only
     return serializer(URLSafeTimedSerializer, context.keys, f"csrf{context.prefix}")

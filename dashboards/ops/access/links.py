@@ -1,8 +1,8 @@
 """Signed links for wall screens, feeds and people: a signature that the page trusts, and a ledger
 row that can be revoked.
 
-A screen opens its link once and has a cookie from then on; a feed reader or a calendar has the
-token in each address.
+A screen opens its link once and then has a cookie; a feed reader or a calendar has the token in
+each address.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from forecaster.ledger import connect
 from forecaster.ledger.store import Ledger
 
 COOKIE = "link"
-FEED = "feed"  # the view of a link that feed readers and calendars open, and no screen
-INFER = "infer"  # of one that lets a machine ask the inference service
-PERSON = "person"  # of one that shows somebody their own week, and takes their answers
+FEED = "feed"  # view of a link for feed readers and calendars, not for screens
+INFER = "infer"  # view of a link that lets a machine query the inference service
+PERSON = "person"  # view of a link that shows a person their own week and accepts their answers
 MY_WEEK, MY_CALENDAR = "/my-week", "/my-week/calendar"
 
 
 class DeadLink(LookupError):
-    """A link that opens nothing: not ours, expired or revoked."""
+    """A link that opens nothing: invalid, expired or revoked."""
 
 
 def visitor(context: AccessContext, token: str) -> Person | None:
-    """The screen that holds this token, while its link is good."""
+    """Return the screen that holds this token while its link is valid, else None."""
     try:
         link = open_link(context, token)
     except DeadLink:
@@ -47,7 +47,7 @@ def visitor(context: AccessContext, token: str) -> Person | None:
 
 
 def open_link(context: AccessContext, token: str) -> ledger_access.Link:
-    """The link of a token. Raises DeadLink, and LedgerError when the ledger cannot be read."""
+    """Return the link of a token. Raises DeadLink, and LedgerError if the ledger cannot be read."""
     try:
         link_id = _signer(context.keys).loads(token)
     except BadSignature:
@@ -60,7 +60,7 @@ def open_link(context: AccessContext, token: str) -> ledger_access.Link:
 
 
 def opens(context: AccessContext, path: str) -> bool:
-    """Whether an address is that of a screen's link or of a feed, and its link is good. Raises
+    """True if a path belongs to a screen's link or a feed and its link is valid. Raises
     LedgerError."""
     kind, _, rest = path.lstrip("/").partition("/")
     if kind not in ("link", "feed"):
@@ -73,8 +73,8 @@ def opens(context: AccessContext, path: str) -> bool:
 
 
 def feed_reader(context: AccessContext, token: str) -> tuple[ledger_access.Link, Person]:
-    """The link of a feed, and who reads it: of a depot, somebody who sees its city alone. Raises
-    DeadLink, for links of screens too."""
+    """Return a feed's link and its reader; the reader of a depot's feed sees only the depot's city.
+    Raises DeadLink, also for links of screens."""
     link = open_link(context, token)
     if link.view != FEED:
         raise DeadLink
@@ -84,15 +84,15 @@ def feed_reader(context: AccessContext, token: str) -> tuple[ledger_access.Link,
 
 
 def _city_of(context: AccessContext, depot_id: str) -> str | None:
-    """None where the depot has no city, or is not published any more."""
+    """Return the city of a depot; None if it has none or is no longer published."""
     edition = context.store.edition()
     depot = edition.ledger.depot(edition.head.publication_id, depot_id)
     return depot.attributes.get("city") if depot else None
 
 
 def of_person(request: Request, context: AccessContext) -> tuple[str, str]:
-    """The depot and the name of the person whose link this browser holds, whoever has signed in
-    next to it. Raises DeadLink."""
+    """Return the depot and name of the person whose link this browser holds, even if somebody else
+    is signed in. Raises DeadLink."""
     link = open_link(context, request.cookies.get(context.cookie(COOKIE), ""))
     if link.view != PERSON or link.depot_id is None or link.person is None:
         raise DeadLink
@@ -104,8 +104,8 @@ def _paths(context: AccessContext, link: ledger_access.Link) -> tuple[str, ...]:
 
 
 def enter(request: Request, context: AccessContext, token: str) -> Response:
-    """Give a screen its cookie, and send it to its view. Raises DeadLink, for links of feeds
-    too."""
+    """Give a screen its cookie, and redirect it to its view. Raises DeadLink, also for links of
+    feeds."""
     link = open_link(context, token)
     if not (paths := _paths(context, link)):
         raise DeadLink
@@ -139,8 +139,8 @@ def new(
 
 
 def address(keys: Keys, base: str, link: ledger_access.Link) -> str:
-    """Address of a link: of a screen the page, of a feed the calendar (`rss_address` is next to
-    it), of a machine the token."""
+    """Return a link's address: a screen's page, a feed's calendar (`rss_address` gives its RSS), or
+    a machine's bare token."""
     token = _signer(keys).dumps(link.link_id)
     if link.view == INFER:
         return str(token)
@@ -148,7 +148,7 @@ def address(keys: Keys, base: str, link: ledger_access.Link) -> str:
 
 
 def rss_address(calendar: str) -> str:
-    """The address of the RSS feed next to a calendar."""
+    """Return the address of the RSS feed that belongs to a calendar."""
     return f"{calendar.removesuffix('ics')}rss"
 
 
@@ -163,9 +163,12 @@ def make_link(
     depot: str | None = None,
     person: str | None = None,
 ) -> tuple[ledger_access.Link, tuple[str, ...]]:
-    """Make a link from the command line, of the view `person` without a person one for each of the
-    depot; returns the first with all addresses, of a feed with both, of people after their names.
-    Raises SpecError where it could open nothing."""
+    """Make a link from the command line; the view `person` without a person makes one for each
+    person of the depot.
+
+    Returns the first link and all addresses: for a feed the calendar and the RSS, for people each
+    after their name. Raises SpecError if the link could open nothing.
+    """
     from dashboards.ops.views.catalogue import linkable
 
     access = spec.page.access
@@ -194,7 +197,7 @@ def make_link(
 
 
 def _require_published(ledger: Ledger, pipeline: str, view: str, city: str | None, depot: str | None) -> None:
-    """Raises SpecError for a city or a depot that no link can be of."""
+    """Raise SpecError for a city or a depot that no link can have."""
     if problem := city_problem(ledger, pipeline, city):
         raise SpecError(f"--city: {problem}")
     if problem := depot_problem(ledger, pipeline, view, city, depot):
@@ -202,8 +205,7 @@ def _require_published(ledger: Ledger, pipeline: str, view: str, city: str | Non
 
 
 def city_problem(ledger: Ledger, pipeline: str, city: str | None) -> str | None:
-    """Problem with the city of a link; None where it is one of what is published, or none is
-    named."""
+    """Return the problem with a link's city; None if it is published or none is named."""
     head = ledger.current(pipeline)
     cities = {depot.attributes.get("city") for depot in ledger.depots(head.publication_id)} if head else set()
     if city is None or city in cities:
@@ -213,8 +215,11 @@ def city_problem(ledger: Ledger, pipeline: str, city: str | None) -> str | None:
 
 
 def depot_problem(ledger: Ledger, pipeline: str, view: str, city: str | None, depot_id: str | None) -> str | None:
-    """Problem with the depot of a link; None where a feed is of one that is published, or none is
-    named, and where people are planned at a person's."""
+    """Return the problem with a link's depot, or None.
+
+    A feed's depot must be published, or not be named; a person's link needs a depot with planned
+    people.
+    """
     if view == PERSON and (city is not None or not planned_people(ledger, pipeline, view, depot_id)):
         return f"found {depot_id!r}, wanted a depot whose people are planned, and no city"
     if depot_id is None:
@@ -228,14 +233,14 @@ def depot_problem(ledger: Ledger, pipeline: str, view: str, city: str | None, de
 
 
 def planned_people(ledger: Ledger, pipeline: str, view: str, depot_id: str | None) -> tuple[str, ...]:
-    """The people of a depot for whom there can be links of a view, by its plan of the week."""
+    """Return the people of a depot who can have links of a view, by its weekly plan."""
     head = ledger.current(pipeline) if view == PERSON and depot_id is not None else None
     plans = ledger.plans(head.publication_id, depot_id) if head else ()
     return tuple(who.name for plan in plans for who in plan.positions)
 
 
 def by_command(spec: Spec, by: str, now: datetime, command: str, what: str) -> ledger_access.AuditEntry:
-    """The row of the audit for something done on the command line."""
+    """Return the audit row of an action on the command line."""
     return ledger_access.AuditEntry(now, spec.name, by, "command", socket.gethostname(), "-", command, what)
 
 

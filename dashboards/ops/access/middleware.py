@@ -1,8 +1,9 @@
 """Access-control middleware, before any route: authenticates, rate-limits and audits; denies by
 default.
 
-The inference service inherits from it, and says otherwise what is free, who asks, and what they
-may."""
+The inference service inherits from it and overrides what is open, how to identify people, and what
+they may do.
+"""
 
 from __future__ import annotations
 
@@ -29,34 +30,37 @@ from forecaster.errors import LedgerError
 if TYPE_CHECKING:
     from dashboards.ops.access.rate_limits import Rate
 
-FREE = ("/static/", "/healthz", "/worker.js")  # for everyone, as often as they like
-READY = "/readyz"  # likewise, and it says more to whom it knows
-# for everyone, in measure; links and feeds are, too
+FREE = ("/static/", "/healthz", "/worker.js")  # for everyone, without a limit
+READY = "/readyz"  # likewise; it reports more to identified people
+# for everyone, rate-limited, as are links and feeds
 OPEN = ("/sign-in", "/sign-in/back", "/sign-out")
 BOARD, PLAN_FILES = "/", "/roster"
 Refuse = Callable[[Request, int, str], Response]
-_API = re.compile(r"(/p/[^/]+)?/api/")  # of a pipeline that is not there, too
+_API = re.compile(r"(/p/[^/]+)?/api/")  # also of a pipeline that does not exist
 
 
 def is_api(path: str) -> bool:
-    """Whether a program asks, and not a browser."""
+    """True if a program asks, not a browser."""
     return _API.match(path) is not None
 
 
 def _page_of(request: Request) -> str:
-    """The page whose view a request is of. Files of /roster are plans with people's names, which no
-    screen that shows the board has; else it leads to the board."""
+    """Return the page whose view a request belongs to.
+
+    Files of /roster are plans with people's names, which screens with the board must not show;
+    otherwise /roster leads to the board.
+    """
     path = request.url.path
     return BOARD if path == PLAN_FILES and "format" not in request.query_params else path
 
 
 class AccessMiddleware:
-    """ASGI middleware: finds the person, holds the rate limits, and sees to it that each write is
+    """ASGI middleware that identifies the person, enforces the rate limits, and has each write
     audited."""
 
     def __init__(self, app: ASGIApp, context: AccessContext, refuse: Refuse, outside: ASGIApp | None = None) -> None:
-        """`outside` answers readers who may see nothing of this pipeline, one of several, as if it
-        were not there."""
+        """Keep the app and its context. For one of several pipelines, `outside` answers readers who
+        may see nothing of it, as if it did not exist."""
         self.app, self.context, self.refuse, self._outside = app, context, refuse, outside
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -79,23 +83,23 @@ class AccessMiddleware:
         return await self.app(scope, receive, self.noting(request, send))
 
     def is_free(self, request: Request) -> bool:
-        """Whether everyone may ask this, as often as they like."""
+        """True if everyone may ask this, without a limit."""
         path = request.scope["path"]
         if path == READY:
             request.state.person = identify_cheaply(request, self.context)
         return path.startswith(FREE[0]) or path in FREE or path == READY
 
     async def identify(self, request: Request) -> Person | None:
-        """None: nobody that we know. Raises AccessRefused where somebody pretends to be what they
-        are not."""
+        """Return the person behind a request, or None if unknown. Raises AccessRefused for a
+        spoofed identity."""
         return await identify(request, self.context)
 
     def rate(self, request: Request) -> Rate:
-        """The rate that limits such requests of somebody who has signed in."""
+        """Return the rate that limits such requests of a person who has signed in."""
         return "reads" if changes_nothing(request.method, request.url.path) else "writes"
 
     def authorize(self, request: Request, person: Person | None) -> Response | None:
-        """The answer to somebody who may not ask this; None where they may. Raises
+        """Return the answer to a person who may not ask this; None if they may. Raises
         AccessRefused."""
         path = request.url.path
         if path in OPEN or path.startswith(("/link/", "/feed/")):
@@ -110,7 +114,7 @@ class AccessMiddleware:
         return None
 
     async def _sees_anything(self, request: Request) -> bool:
-        """Whether the reader, or a link in the address, may see something of this pipeline."""
+        """True if the reader, or a link in the address, may see any part of this pipeline."""
         try:
             if await self._identified(request) is not None:
                 return True
@@ -119,19 +123,19 @@ class AccessMiddleware:
         return await run_in_threadpool(links.opens, self.context, request.url.path)
 
     async def _identified(self, request: Request) -> Person | None:
-        """The person, identified once for each request. Raises as `identify` does."""
+        """Return the person, identified once per request. Raises as `identify` does."""
         if not hasattr(request.state, "identified"):
             request.state.identified = await self.identify(request)
         person: Person | None = request.state.identified
         return person
 
     async def _let_in(self, request: Request) -> Response | None:
-        """The answer to somebody who is not let in; else None, and the request's state has the
-        person."""
+        """Return the answer to a client who is not let in; else None, with the person in the
+        request's state."""
         address = networks.origin(request, self.context.access.proxies)
         try:
             person = await self._identified(request)
-        except AccessRefused:  # who pretends, and who has no role or city, counts as a stranger does
+        except AccessRefused:  # spoofers and people without a role or a city count as unauthenticated
             if (answer := self._too_much(request, None, address)) is not None:
                 return answer
             raise
@@ -143,7 +147,7 @@ class AccessMiddleware:
         return answer
 
     def _too_much(self, request: Request, person: Person | None, address: str) -> Response | None:
-        """The answer to one request more than the limits allow; None while they do."""
+        """Return the answer to a request beyond the rate limits; None within them."""
         limiter = self.context.limiter
         if limiter is None or (wait := limiter.wait(person, address, self.rate(request))) is None:
             return None
@@ -162,8 +166,8 @@ class AccessMiddleware:
         return self.refuse(request, 401, sentence)
 
     def noting(self, request: Request, send: Send) -> Send:
-        """Before a write that nobody audited is answered, keep its row. And nobody's answer is
-        anybody else's."""
+        """Audit a write that its route did not audit, before it is answered, and keep caches from
+        sharing answers between people."""
 
         async def noting(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -1,5 +1,4 @@
-"""Client addresses: where a request comes from, and whether a trusted (declared) proxy brings
-it."""
+"""Client addresses: where a request comes from, and whether it passed a declared (trusted) proxy."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from collections.abc import Sequence
 from starlette.requests import Request
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
-# what proxies add
+# headers that proxies add
 FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
 
 
@@ -34,8 +33,7 @@ def is_proxy(address: IPAddress | None, declared: Sequence[str]) -> bool:
 
 
 def origin(request: Request, declared: Sequence[str]) -> str:
-    """The address that asks: what a declared proxy says last, else the other end of the
-    connection."""
+    """Return the client's address: the last one that a declared proxy forwarded, else the peer's."""
     peer_address = peer(request)
     if is_proxy(peer_address, declared):
         forwarded = ",".join(request.headers.getlist("x-forwarded-for")).split(",")[-1]
@@ -44,15 +42,15 @@ def origin(request: Request, declared: Sequence[str]) -> str:
 
 
 def names_this_machine(request: Request) -> bool:
-    """Whether the browser knows this page by a name that no other site can have point here.
+    """True if the browser knows this page by a name that no other site can point here.
 
-    The header as it came: the framework reads a name that it finds odd as the address at which it
+    Reads the raw header: the framework replaces a malformed name by the address on which it
     listens.
     """
     return re.fullmatch(r"(localhost|127\.0\.0\.1|\[::1\])(:\d+)?", request.headers.get("host", "").lower()) is not None
 
 
 def is_local(name: str) -> bool:
-    """Whether a page that listens here is heard on this machine alone."""
+    """True if a page that listens here is reachable only from this machine."""
     address = parse_address(name)
     return name.lower() == "localhost" or (address is not None and address.is_loopback)

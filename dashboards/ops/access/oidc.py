@@ -29,12 +29,12 @@ from forecaster.errors import LedgerError
 from forecaster.ledger import access as ledger_access
 from forecaster.ledger.access import AuditEntry
 
-PATIENCE = 10  # seconds for the provider
+PATIENCE = 10  # seconds to wait for the provider
 GONE = N_("You have signed out")
 
 
 def router(context: AccessContext, page: Callable[..., bytes]) -> APIRouter:
-    """The routes by which people come and go; `page` renders a template."""
+    """Return the routes for signing in and out; `page` renders a template."""
     declared = context.access.oidc
     assert declared is not None
     routes, provider = APIRouter(include_in_schema=False), client(declared)
@@ -42,7 +42,7 @@ def router(context: AccessContext, page: Callable[..., bytes]) -> APIRouter:
 
     @routes.get("/sign-in")
     async def sign_in(request: Request, next: str = "/") -> Response:
-        # a session that nobody can end now is at least not held by this browser
+        # if the session cannot be ended now, at least this browser no longer holds it
         with suppress(LedgerError):
             await _forget(request, context)
         request.session["next"] = next if is_ours(next) else "/"
@@ -90,7 +90,7 @@ def router(context: AccessContext, page: Callable[..., bytes]) -> APIRouter:
 
 
 def _record(request: Request, context: AccessContext, name: str, groups: Sequence[str]) -> None:
-    """Write a sign-in into the audit, with the role that it gives; while the ledger is away, into the log."""
+    """Write a sign-in and its role into the audit; into the log if the ledger is unavailable."""
     reader = with_role(context.access, name, groups, "oidc")
     about = (name, reader.role if reader else "none", str(request.state.address), request.method, request.url.path)
     try:
@@ -102,22 +102,22 @@ def _record(request: Request, context: AccessContext, name: str, groups: Sequenc
 
 
 async def _forget(request: Request, context: AccessContext) -> None:
-    """End the session of the reader, for every copy of its cookie."""
+    """End the reader's session, for every copy of its cookie."""
     cookie = dict(request.session)
     request.session.clear()
     await run_in_threadpool(context.sessions.end, cookie)
 
 
 def _signed_out(page: Callable[..., bytes]) -> Response:
-    """A page of ours, from which nothing leads to the provider by itself: that would sign people in
-    again at once, and browsers let no form of ours lead to another site."""
+    """Return a page of ours that does not redirect to the provider: that would sign people in again
+    at once, and browsers do not let our forms lead to another site."""
     forgotten = _("This device has forgotten what the pages showed.")
     body = page("trouble.html", title=_(GONE), heading=_(GONE), sentence=forgotten)
     return Response(body, media_type="text/html; charset=utf-8", headers={"Cache-Control": "no-store"})
 
 
 def client(declared: Oidc) -> StarletteOAuth2App:
-    """Raises SpecError when the secret is named and not there."""
+    """Return the OIDC client. Raises SpecError if the declared secret is missing."""
     secret = None if declared.client_secret is None else fill(declared.client_secret, credential=True)
     return OAuth().register(
         "page",
@@ -134,8 +134,7 @@ def client(declared: Oidc) -> StarletteOAuth2App:
 
 
 def is_ours(path: str) -> bool:
-    """Whether a place to go to after signing in is on this page: no other host, however it is
-    spelt."""
+    """True if the target after sign-in is on this page: never another host, in any spelling."""
     return path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
 
 
@@ -146,7 +145,8 @@ async def _trusted(provider: StarletteOAuth2App, declared: Oidc) -> None:
 
 
 async def _identity(provider: StarletteOAuth2App, declared: Oidc, request: Request) -> dict[str, Any]:
-    """Name and groups, as the id token has them, else as the provider tells of the same person."""
+    """Return name and groups, from the id token or else from the provider's userinfo of the same
+    person."""
     claims_options = {name: {"essential": True, "values": [value]} for name, value in _expected(declared).items()}
     token = await provider.authorize_access_token(request, claims_options=claims_options)
     claims: Mapping[str, Any] | None = token.get("userinfo")
@@ -159,7 +159,7 @@ async def _identity(provider: StarletteOAuth2App, declared: Oidc, request: Reque
 async def _source(
     provider: StarletteOAuth2App, declared: Oidc, token: dict[str, Any], claims: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """Claims that have the name, and whether that is verified."""
+    """Return the claims that hold the name and whether it is verified."""
     if declared.name in claims or "userinfo_endpoint" not in provider.server_metadata:
         return claims
     try:

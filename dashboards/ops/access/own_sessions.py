@@ -1,4 +1,4 @@
-"""Routes by which people see where they are signed in, and sign out everywhere."""
+"""Routes where people see their sessions and sign out everywhere."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from dashboards.ops.formatting import display
 from forecaster.errors import LedgerError
 
 ADDRESS = "/sessions"
-UTC = ZoneInfo("UTC")  # of pipelines that have zones of their own
-# what a browser forgets when somebody signs out: pages kept for the way included
+UTC = ZoneInfo("UTC")  # of pipelines with different time zones
+# data that a browser deletes on sign-out, including pages kept for offline use
 EMPTIED = {"Clear-Site-Data": '"cache", "storage"'}
 Viewer = Annotated[Person, Depends(require("viewer"))]
 
 
 def router(context: AccessContext, page: Callable[..., bytes]) -> APIRouter:
-    """The sessions of whoever asks, and the end of all of them; `page` renders a template."""
+    """Return the routes that show a person's own sessions and end all of them; `page` renders a
+    template."""
     routes = APIRouter(include_in_schema=False, route_class=RoleFirst)
 
     @routes.get(ADDRESS)
@@ -41,7 +42,7 @@ def router(context: AccessContext, page: Callable[..., bytes]) -> APIRouter:
         request.session.clear()
         try:
             audit(request, "signed out everywhere")
-        except LedgerError as error:  # of several pipelines the first one's may be away
+        except LedgerError as error:  # the first of several pipelines' ledgers may be unavailable
             request.state.audited = True
             context.troubles.warn("%s has signed out everywhere, which the audit does not have: %s", viewer.name, error)
         return RedirectResponse("/sign-out", 303, EMPTIED)

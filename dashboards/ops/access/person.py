@@ -1,4 +1,4 @@
-"""The authenticated person behind a request: a name, a role, and the cities that they see."""
+"""The authenticated person behind a request: a name, a role, and the visible cities."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from starlette.requests import Request
 from forecaster.config.access import EVERYONE, GROUP, Access
 
 Role = Literal["viewer", "planner", "admin"]
-ROLES: tuple[Role, ...] = ("viewer", "planner", "admin")  # each may what the one before may
+ROLES: tuple[Role, ...] = ("viewer", "planner", "admin")  # each includes the rights of those before it
 Via = Literal["local", "header", "oidc", "link"]
 
 
@@ -23,7 +23,7 @@ class Person:
     via: Via
     cities: frozenset[str] | None = None  # None: all
     paths: frozenset[str] | None = None  # None: all; a link opens few
-    groups: tuple[str, ...] = ()  # as whoever signed them in told them
+    groups: tuple[str, ...] = ()  # as the provider or proxy reported them
 
     def may(self, role: Role) -> bool:
         return ROLES.index(self.role) >= ROLES.index(role)
@@ -36,7 +36,7 @@ _is_admin: ContextVar[bool] = ContextVar("is_admin", default=False)
 
 
 def note_reader(reader: Person) -> None:
-    """Note in this context for whom a page is made: the menu of an admin has more."""
+    """Note the reader of this context's page: an admin's menu has more entries."""
     _is_admin.set(reader.may("admin"))
 
 
@@ -46,24 +46,24 @@ def is_for_admin() -> bool:
 
 
 def person(request: Request) -> Person:
-    """Person of a request. The middleware has let nobody in who is nobody."""
+    """Return the person of a request; the middleware rejects requests without one."""
     current = request.state.person
     assert isinstance(current, Person)
     return current
 
 
 def with_role(access: Access, name: str, groups: Iterable[str], via: Via) -> Person | None:
-    """Somebody who has signed in, with the highest role declared for them; None where none is."""
+    """Return a signed-in person with the highest role declared for them; None without a role."""
     groups = tuple(groups)
     names = {EVERYONE, *(GROUP + group for group in groups)}
-    if not name.startswith(GROUP):  # nobody becomes a group by being called as one
+    if not name.startswith(GROUP):  # a user whose name looks like a group gets no group's rights
         names.add(name)
     role = next((role for role in reversed(ROLES) if names & set(getattr(access.roles, role))), None)
     return None if role is None else Person(name, role, via, cities(access.cities, names, role), groups=groups)
 
 
 def cities(declared: Mapping[str, tuple[str, ...]], names: set[str], role: Role) -> frozenset[str] | None:
-    """The cities that somebody of these names sees; None: all."""
+    """Return the cities visible to a person with these names; None: all."""
     if not declared or role == "admin":
         return None
     visible = frozenset(city for name in names for city in declared.get(name, ()))

@@ -1,5 +1,5 @@
-"""Planners: under which name they write overrides, of which depots they see them, and which they
-may choose."""
+"""Planners: the name under which they write overrides, whose overrides they see, and which depots
+they may choose."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from forecaster.planning.overrides import Override
 
 
 def name(person: Person, typed_name: str) -> str:
-    """The name they signed in with; on a page without sign-in the name that they give."""
+    """Return the name they signed in with; on a page without sign-in, the name they typed."""
     return typed_name.strip() if person.via == "local" else person.name
 
 
 def visible(edition: Edition, overrides: Iterable[Override]) -> tuple[Override, ...]:
-    """The overrides of depots that the reader sees."""
+    """Return the overrides of depots that the reader sees."""
     if edition.cities is None:
         return tuple(overrides)
     depot_ids = {depot.depot_id for depot in edition.outline()}
@@ -25,8 +25,8 @@ def visible(edition: Edition, overrides: Iterable[Override]) -> tuple[Override, 
 
 
 def neighbours(edition: Edition, depot: PublishedDepot) -> tuple[str, ...]:
-    """The other depots of the depot's city, or all others that the reader sees where it has
-    none."""
+    """Return the other depots of the depot's city; if it has none, all others without a city that
+    the reader sees."""
     city = depot.attributes.get("city")
     return tuple(
         other.depot_id
@@ -36,7 +36,7 @@ def neighbours(edition: Edition, depot: PublishedDepot) -> tuple[str, ...]:
 
 
 def see_all(edition: Edition, depot_ids: Iterable[str]) -> None:
-    """Raises NoSuchDepot for a depot that is not published, or that the reader does not see."""
+    """Raise NoSuchDepot for a depot that is not published or not visible to the reader."""
     visible = {depot.depot_id for depot in edition.outline()}
     for depot_id in depot_ids:
         if depot_id not in visible:

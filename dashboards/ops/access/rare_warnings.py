@@ -1,5 +1,5 @@
-"""Throttled logging: what strangers can bring about is written once a minute, with how often it
-came meanwhile."""
+"""Throttled logging: warnings that any client can trigger are written once a minute, with their
+count."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ log = logging.getLogger("forecaster.page")
 
 
 class RareWarnings:
-    """Warnings that nobody outside can fill the log with. Thread-safe."""
+    """Warnings with which no client can flood the log. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._next = 0.0  # of the monotonic clock: when one may be written again
+        self._next = 0.0  # on the monotonic clock: when the next may be written
         self._left_out = 0
 
     def may_write(self) -> int | None:
-        """Number of warnings omitted since the last one, where one may be written now; else
+        """Return the number of warnings omitted since the last one if one may be written now; else
         None."""
         with self._lock:
             if monotonic() < self._next:
@@ -34,7 +34,7 @@ class RareWarnings:
         return left_out
 
     def warn_of(self, error: Exception) -> None:
-        """Write an error: ours is a sentence, of any other the class is named."""
+        """Write an error: one of ours as its sentence, any other with its class."""
         self.warn("%s", error if isinstance(error, ForecasterError) else f"{type(error).__name__}: {error}")
 
     def warn(self, message: str, *values: object) -> None:

@@ -1,4 +1,4 @@
-"""Rate limiting: how much one person or one address may ask (sliding-window counters in memory)."""
+"""Rate limiting: requests per person or per address (sliding-window counters in memory)."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from dashboards.ops.access.networks import parse_address
 from dashboards.ops.access.person import Person
 from forecaster.config.access import Limits
 
-# of people who have signed in, as page.access.limits declares them
+# for people who have signed in, as declared in page.access.limits
 Rate = Literal["reads", "writes", "inference"]
-STRANGERS = "strangers"  # that of all others
+STRANGERS = "strangers"  # the rate of all other clients
 
 
 class RateLimiter:
-    """Counts what was asked lately, in memory: a page is one process."""
+    """Counts recent requests, in memory: a page is one process."""
 
     def __init__(self, declared: Limits) -> None:
         self._rates = {rate: parse(limit) for rate, limit in declared.model_dump().items()}
         self._counter = SlidingWindowCounterRateLimiter(MemoryStorage())
 
     def wait(self, person: Person | None, address: str, rate: Rate) -> int | None:
-        """Seconds to wait, when one more is too many; None: go on."""
+        """Count a request and return None, or the seconds to wait if the limit is exceeded."""
         if person is None:
             return self._hit(STRANGERS, _block(address))
-        # a screen's link may hang on many walls: each counts for itself
+        # a screen's link may hang on many walls: each address counts separately
         wall = address if person.via == "link" and rate != "inference" else ""
         return self._hit(rate, person.via, person.name, wall)
 
@@ -44,7 +44,7 @@ class RateLimiter:
 
 
 def _block(address: str) -> str:
-    """Network that counts as one client: an address, and with IPv6 its first 64 bits."""
+    """Return the network that counts as one client: an address; for IPv6 its /64."""
     parsed = parse_address(address)
     if isinstance(parsed, ipaddress.IPv6Address):
         return str(ipaddress.ip_network((parsed, 64), strict=False))

@@ -1,4 +1,4 @@
-"""Role-based authorization: a route that writes names the least role that it requires."""
+"""Role-based authorization: a route that writes names the minimum role that it requires."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from forecaster.core.language import _
 
 __all__ = ["CHECK", "SAFE", "Role", "RoleFirst", "changes_nothing", "require"]
 
-SAFE = frozenset({"GET", "HEAD", "OPTIONS"})  # they change nothing
-CHECK = "/settings/check"  # whose form is too long for an address
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})  # methods that change nothing
+CHECK = "/settings/check"  # POSTed only because its form is too long for a URL
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """A dependency that gives the person, who has this role at least; a write also has to come from
-    a page of ours."""
+    """A dependency that provides the person, who has at least this role; a write must also come
+    from a page of ours."""
 
     role: Role
 
@@ -35,8 +35,8 @@ class Requirement:
         return who
 
     def holder(self, request: Request) -> Person:
-        """Person with the role. Raises HTTPException where they do not have the role; the body is
-        not read for it."""
+        """Return the person, who has the role. Raises HTTPException otherwise, without reading the
+        body."""
         who = person(request)
         if not who.may(self.role):
             raise HTTPException(
@@ -57,13 +57,13 @@ def changes_nothing(method: str, path: str) -> bool:
 
 
 def require(role: Role) -> Requirement:
-    """The dependency of a route that needs this role."""
+    """Return the dependency of a route that needs this role."""
     return Requirement(role)
 
 
 class RoleFirst(APIRoute):
-    """A route that looks at roles before it reads a body, which FastAPI does before it asks any
-    dependency."""
+    """A route that checks roles before it reads the body; FastAPI reads the body before any
+    dependency runs."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()

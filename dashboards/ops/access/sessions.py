@@ -1,8 +1,7 @@
-"""Server-side sessions: what a browser's token stands for, read from the ledger at most once a
-second.
+"""Server-side sessions: the ledger's record of a browser's token, read at most once a second.
 
-While the ledger is away, whom this process knows is known until the provider would have to be asked
-again.
+While the ledger is unavailable, sessions known to this process stay valid until they are due for a
+check with the provider.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ from forecaster.errors import LedgerError
 from forecaster.ledger import access as ledger_access
 from forecaster.ledger.access import Session
 
-KEY = "id"  # of the token in the cookie
-PLACE = "at"  # in the cookie, of several ledgers the one that has the session
+KEY = "id"  # in the cookie: the token
+PLACE = "at"  # in the cookie: which of several ledgers has the session
 REREAD_SECONDS = 1.0
-MOST = 4096  # sessions that are remembered
-CHECKS = 4  # times that a session is checked against the provider while it lasts
+MOST = 4096  # sessions held in memory
+CHECKS = 4  # times that a session is checked with the provider during its life
 
 
 class SessionLedger(Protocol):
-    """A ledger that keeps sessions."""
+    """A ledger that stores sessions."""
 
     def reading(self) -> AbstractContextManager[sa.Connection]: ...
 
@@ -37,11 +36,11 @@ class SessionLedger(Protocol):
 
 
 class Sessions:
-    """The sessions of a page, or of several pipelines' pages together; each is in one ledger.
-    Thread-safe.
+    """The sessions of a page, or of several pipelines' pages together; each is stored in one
+    ledger. Thread-safe.
 
-    Sessions of another `pipeline` are nobody's here; of the `ledgers`, by name, the first that can
-    be written is.
+    Sessions of another `pipeline` are ignored. A new session goes to the first of the `ledgers` (by
+    name) that can be written.
     """
 
     def __init__(self, pipeline: str, ledgers: Mapping[str, SessionLedger]) -> None:
@@ -50,10 +49,10 @@ class Sessions:
         self._sessions: dict[str, tuple[Session | None, float]] = {}
 
     def begin(self, name: str, groups: Sequence[str], hours: float, now: datetime) -> dict[str, str]:
-        """Write down that somebody has signed in; returns what their cookie holds.
+        """Record a sign-in; returns the content of the cookie.
 
-        While no ledger can be reached this process alone knows of it, until one can be. Raises
-        LedgerError when none can be written.
+        If no ledger can be reached, only this process knows the session, until one can be. Raises
+        LedgerError if the last ledger can be read but not written.
         """
         token, until = secrets.token_urlsafe(32), now + timedelta(hours=hours)
         session = Session(ledger_access.session_id(token), self._pipeline, name, tuple(groups), now, until)
@@ -72,10 +71,10 @@ class Sessions:
         return {KEY: token, PLACE: place} if place else {KEY: token}
 
     def holder(self, cookie: Mapping[str, object], hours: float, now: datetime) -> Session | None:
-        """Holder of a cookie. None: nobody any more, or their groups have to be asked for again.
+        """Return the session of a cookie. None: it has ended, or its groups must be fetched again.
 
-        Raises LedgerError when the only ledger there is cannot be read; of several another takes
-        the next session.
+        Raises LedgerError if the only ledger cannot be read; with several, another takes the next
+        session.
         """
         token, ledger = self._of(cookie)
         try:
@@ -89,7 +88,7 @@ class Sessions:
         return session if now < session.checked_at + timedelta(hours=hours / CHECKS) else None
 
     def end(self, cookie: Mapping[str, object]) -> None:
-        """Of all copies of the cookie, wherever they are."""
+        """End the session for all copies of the cookie."""
         token, ledger = self._of(cookie)
         if ledger is None:
             return
@@ -99,7 +98,7 @@ class Sessions:
             self._sessions.pop(token, None)
 
     def of_person(self, name: str, now: datetime) -> list[Session]:
-        """Where somebody is signed in, the last first. Raises LedgerError as `holder`."""
+        """Return a person's sessions, the latest first. Raises LedgerError as `holder` does."""
         rows: list[Session] = []
         for ledger in self._ledgers.values():
             try:
@@ -111,8 +110,8 @@ class Sessions:
         return sorted(rows, key=lambda session: session.checked_at, reverse=True)
 
     def end_all(self, name: str) -> None:
-        """End every session of somebody, in each ledger. Raises LedgerError where one that is there cannot be
-        written."""
+        """End every session of a person, in each ledger. Raises LedgerError if a reachable ledger
+        cannot be written."""
         for ledger in self._ledgers.values():
             try:
                 with ledger.writing() as connection:
@@ -124,7 +123,7 @@ class Sessions:
             self._sessions.clear()
 
     def id_of(self, cookie: Mapping[str, object]) -> str:
-        """The number of a cookie's session in the ledger."""
+        """Return the ID in the ledger of a cookie's session."""
         return ledger_access.session_id(self._of(cookie)[0])
 
     def _of(self, cookie: Mapping[str, object]) -> tuple[str, SessionLedger | None]:
@@ -142,7 +141,7 @@ class Sessions:
         except LedgerError:
             if session is None:
                 raise
-            return session  # whom we know may go on reading, until they would have to be checked
+            return session  # known people may keep reading until their check is due
         self._remember(token, session)
         return session
 

@@ -1,7 +1,7 @@
 """Signatures of cookies, links and forms: HMAC-SHA-256 with the newest of the page's secrets.
 
-What the former secret has signed is still valid, and so are links and forms with HMAC-SHA-1, the
-default of itsdangerous, which signed them before.
+Signatures by the former secret stay valid, as do links and forms signed with HMAC-SHA-1, the
+default of itsdangerous, in earlier versions.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from starlette.middleware.sessions import SessionMiddleware
 from starlette.types import ASGIApp
 
 Keys = tuple[str, ...]
-"""Secrets of a page, the newest last: it alone signs."""
+"""Secrets of a page, the newest last: only that one signs."""
 S = TypeVar("S", bound=Serializer[str])
 SHA256, FORMER = {"digest_method": hashlib.sha256}, {"digest_method": hashlib.sha1}
 
 
 def serializer(kind: type[S], keys: Keys, salt: str) -> S:
-    """Signs values of one purpose, which the salt names, and reads them."""
+    """Return a serializer that signs and reads values of one purpose, named by the salt."""
     return kind(list(keys), salt=salt, signer_kwargs=SHA256, fallback_signers=[FORMER])
 
 
 class SignedSessions(SessionMiddleware):
-    """Starlette's cookie of the session, with the secrets of a page."""
+    """Starlette's session cookie, signed with the secrets of a page."""
 
     def __init__(self, app: ASGIApp, keys: Keys, session_cookie: str, max_age: int, https_only: bool) -> None:
         super().__init__(app, keys[-1], session_cookie, max_age, https_only=https_only)

@@ -1,1 +1,1 @@
-"""How values look: numbers and days in the reader's language, charts as SVG, CSV."""
+"""Formatting: numbers and days in the reader's language, charts as SVG, CSV."""

@@ -1,5 +1,4 @@
-"""Chart geometry: where everything of a picture goes, which the templates write down as SVG.
-Lengths are pixels."""
+"""Chart geometry: computes the coordinates, in pixels, that the templates write as SVG."""
 
 from __future__ import annotations
 
@@ -15,10 +14,10 @@ from forecaster.core.language import _
 from forecaster.ledger.publication import RecentDay
 
 Point = tuple[float, float]
-LETTER = 10.0  # pixels that a weekday's letter needs
-POINT = 8.0  # that the point of a day ahead needs,
-DATE = 46.0  # the date of a Monday,
-NUMBER = 17.0  # and the number of a named day
+LETTER = 10.0  # minimum width of a day with its weekday's letter
+POINT = 8.0  # minimum width of a day ahead with its point
+DATE = 46.0  # minimum distance of the dates of Mondays
+NUMBER = 17.0  # minimum distance of the numbers of marked days
 T = TypeVar("T")
 
 
@@ -50,20 +49,20 @@ class Chart:
     right: float
     top: float
     bottom: float
-    border: float  # x between what came and what is expected
+    border: float  # x between actuals and forecast
     behind: int  # days
     ahead: int  # days
     rows: tuple[Tick, ...]  # grid lines, orders
     weekdays: tuple[Tick, ...]
     weeks: tuple[Tick, ...]  # the dates of Mondays
     closed: tuple[tuple[float, float], ...]  # closed days: left edge, width
-    actuals: tuple[str, ...]  # polylines, broken where a day is closed or not known
+    actuals: tuple[str, ...]  # polylines, broken at closed and unknown days
     dots: tuple[Point, ...]
-    estimates: tuple[Point, ...]  # of demand, where more was asked for than came
+    estimates: tuple[Point, ...]  # of demand, on days when it exceeded the served orders
     bands: tuple[str, ...]
     medians: tuple[str, ...]
     points: tuple[Point, ...]
-    marks: tuple[tuple[float, int, str, float], ...]  # x, number, what it says, x of the number
+    marks: tuple[tuple[float, int, str, float], ...]  # x, number, text, x of the number
 
 
 def chart(
@@ -76,11 +75,11 @@ def chart(
     past_days: int,
     stretch: float = 1.0,
 ) -> Chart:
-    """The last `past_days` days and the days ahead, side by side on one scale that starts at 0.
+    """Lay out the last `past_days` days and the days ahead, side by side on one scale that starts
+    at 0.
 
-    A day ahead is `stretch` times as wide as one behind. Where days are narrow only those ahead
-    have their letter. `marks` are numbered from 1 in their order; those outside the picture are
-    left out of it, and keep their number.
+    A day ahead is `stretch` times as wide as a past one. Narrow days have no letter. `marks` are
+    numbered from 1 in their order; those outside the picture are omitted, but keep their number.
     """
     first = ahead[0].date - timedelta(days=past_days)
     past = [day for day in past if day.date >= first]
@@ -131,7 +130,7 @@ class _Plot:
 
     @property
     def step(self) -> float:
-        """Width of a day behind."""
+        """Width of a past day."""
         return (self.right - self.left) / (self.past_days + self.ahead_days * self.stretch)
 
     @property
@@ -146,7 +145,7 @@ class _Plot:
         return self.step if (day - self.first).days < self.past_days else self.step * self.stretch
 
     def x(self, day: date) -> float:
-        """Middle of a day."""
+        """Return the middle of a day."""
         return self.border + ((day - self.first).days - self.past_days + 0.5) * self.width(day)
 
     def y(self, value: float) -> float:
@@ -156,7 +155,7 @@ class _Plot:
         return self.x(day), self.y(value)
 
     def column(self, day: date) -> tuple[float, float]:
-        """Left edge and width of a day."""
+        """Return the left edge and the width of a day."""
         return round(self.x(day) - self.width(day) / 2, 1), round(self.width(day), 2)
 
 
@@ -165,21 +164,21 @@ def _closed(days: Sequence[RecentDay] | Sequence[Ahead], plot: _Plot) -> list[tu
 
 
 def _counted(past: Sequence[RecentDay], plot: _Plot) -> Iterator[tuple[date, Point]]:
-    """Open days whose orders are known, and their points."""
+    """Yield open days with known orders, and their points."""
     for day in past:
         if day.open and day.came is not None:
             yield day.date, plot.point(day.date, day.came)
 
 
 def _estimated(past: Sequence[RecentDay], plot: _Plot) -> Iterator[Point]:
-    """Demand of the days on which it was higher than what came."""
+    """Yield the demand on days when it exceeded the served orders."""
     for day in past:
         if day.open and day.served is not None and day.demand is not None:
             yield plot.point(day.date, day.demand)
 
 
 def _weekdays(plot: _Plot) -> tuple[Tick, ...]:
-    """Letters of the days that are wide enough."""
+    """Return the letters of the days that are wide enough."""
     return tuple(
         Tick(round(plot.x(day), 1), display.weekday_letters(day), day.weekday() >= 5)
         for day in plot.dates
@@ -193,7 +192,7 @@ def _mondays(plot: _Plot, width: float) -> tuple[Tick, ...]:
 
 
 def _band(run: Sequence[Ahead], plot: _Plot) -> str:
-    """The outline of the intervals of consecutive days; a lone day gets a body."""
+    """Return the outline of the intervals of consecutive days; a single day gets a minimum width."""
     edge = 0.0 if len(run) > 1 else plot.step * plot.stretch * 0.3
     upper = [plot.point(day.date, day.high) for day in run]
     lower = [plot.point(day.date, day.low) for day in reversed(run)]
@@ -207,13 +206,13 @@ def _lines(runs: Iterable[Sequence[Point]]) -> tuple[str, ...]:
 
 
 def _marks(plot: _Plot, marks: Sequence[tuple[date, str]], last: date) -> list[tuple[float, int, str]]:
-    """The marks within the picture: x, number, what it says."""
+    """Return the marks within the picture: x, number, text."""
     numbered = enumerate(marks, 1)
     return [(round(plot.x(day), 1), number, text) for number, (day, text) in numbered if plot.first <= day <= last]
 
 
 def _apart(places: Sequence[tuple[T, float]], room: float) -> list[tuple[T, float]]:
-    """Those of the places, from left to right, that have room next to the one before."""
+    """Select places, from left to right, that are at least `room` apart."""
     chosen: list[tuple[T, float]] = []
     for value, at in places:
         if not chosen or at - chosen[-1][1] >= room:
@@ -222,8 +221,7 @@ def _apart(places: Sequence[tuple[T, float]], room: float) -> list[tuple[T, floa
 
 
 def _beside(marks: Sequence[tuple[float, int, str]], right: float) -> tuple[tuple[float, int, str, float], ...]:
-    """The marks, whose numbers move aside where they would lie upon one another, and not beyond the
-    right end."""
+    """Shift the numbers of marks that would overlap, within the right edge."""
     places: list[float] = []
     for x, *_number in marks:
         places.append(max(x, places[-1] + NUMBER) if places else x)
@@ -236,7 +234,7 @@ def _beside(marks: Sequence[tuple[float, int, str]], right: float) -> tuple[tupl
 
 @dataclass(frozen=True)
 class Trend:
-    """Rates over the weeks, ours in front."""
+    """Rates over the weeks, the page's own forecasts in front."""
 
     width: int
     height: int
@@ -246,7 +244,7 @@ class Trend:
     weeks: tuple[Tick, ...]
     ours: str
     rival: str
-    other: str  # empty where nothing is known of a second rival
+    other: str  # empty if the second rival is unknown
     points: tuple[Point, ...]
 
 
@@ -259,7 +257,7 @@ def trend(
     width: int = 360,
     height: int = 200,
 ) -> Trend:
-    """Shares from 0, with a name below each week; every second one, or fewer, where they would
+    """Lay out shares on a scale from 0, with a name below each week; fewer names if they would
     touch."""
     left, right, top, bottom = 44.0, width - 22.0, 10.0, height - 26.0
     shares_known = [share for share in (*ours, *rival, *other) if share is not None]
@@ -295,13 +293,13 @@ def trend(
 
 @dataclass(frozen=True)
 class Running:
-    """Sums that grow or fall over the weeks, one line each."""
+    """Cumulative sums over the weeks, one line each."""
 
     width: int
     height: int
     left: float
     right: float
-    zero: float  # y of no difference
+    zero: float  # y of zero difference
     rows: tuple[Tick, ...]  # grid lines, amounts
     weeks: tuple[Tick, ...]
     lines: tuple[str, ...]
@@ -316,8 +314,11 @@ def running(
     width: int = 360,
     height: int = 220,
 ) -> Running:
-    """Lines over the weeks on one scale that holds 0, from where each starts before the first week;
-    `text` writes an amount next to its grid line."""
+    """Lay out lines over the weeks on one scale that includes 0; each starts at 0 before the first
+    week.
+
+    `text` formats an amount for its grid line.
+    """
     left, right, top, bottom = 64.0, width - 22.0, 12.0, height - 26.0
     values = [0.0, *(value for line in lines for value in line)]
     low, high = min(values), max(values)
@@ -348,8 +349,8 @@ def running(
 
 
 def nice(highest: float, most: int = 5) -> tuple[int, ...]:
-    """Round numbers from 0 to at least `highest`, whole and evenly apart: 163 gives 0, 50, 100,
-    150, 200."""
+    """Return round numbers from 0 to at least `highest`, whole and evenly spaced: 163 gives 0, 50,
+    100, 150, 200."""
     rough = max(highest / most, 1)
     ten = 10 ** floor(log10(rough))
     apart = next(step * ten for step in (1, 2, 5, 10) if step * ten >= rough)
@@ -358,7 +359,7 @@ def nice(highest: float, most: int = 5) -> tuple[int, ...]:
 
 
 def _runs(days: Iterable[tuple[date, T]]) -> list[list[T]]:
-    """Values of consecutive days together."""
+    """Group the values of consecutive days."""
     numbered = list(enumerate(days))
     grouped = groupby(numbered, key=lambda item: item[1][0].toordinal() - item[0])
     return [[value for _, (_, value) in run] for _, run in grouped]

@@ -1,5 +1,5 @@
-"""CSV as the page sends it, written by `forecaster.staffing.csv_sheet`, so that a spreadsheet runs
-nothing of it."""
+"""CSV as the page sends it, written by `forecaster.staffing.csv_sheet` so that spreadsheets execute
+none of it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The days ahead in two parts: two weeks at a glance, and the rest by week, each of which opens its
-days."""
+"""The days ahead in two parts: two weeks day by day, and the rest grouped by week, each of which
+expands to its days."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from typing import Generic, TypeVar
 
 from dashboards.ops.formatting import display
 
-GLANCE = 14  # days that are shown one by one
+GLANCE = 14  # days shown one by one
 WEEK = 7
 Line = TypeVar("Line")
 
 
 @dataclass(frozen=True)
 class FarWeek(Generic[Line]):
-    """Seven days, or as many as are left: the sum of their medians, without a range, as ranges do
+    """Seven days, or the remaining ones: the sum of their medians, without a range, as ranges do
     not add up."""
 
     days: str
-    orders: str  # in words
-    number: str  # the same without them
-    meant: bool  # whether the day in front is among them
+    orders: str  # with the unit
+    number: str  # without the unit
+    meant: bool  # True if it contains the day in front
     lines: tuple[Line, ...]
 
 
 def far_weeks(
     days: Sequence[date], medians: Sequence[float], lines: Sequence[Line], meant: int
 ) -> tuple[FarWeek[Line], ...]:
-    """The weeks after the first two, of days with their medians in orders and a line each; `meant`
-    is the place of the day in front."""
+    """Return the weeks after the first two, from days with their medians in orders and a line each;
+    `meant` is the index of the day in front."""
     return tuple(
         FarWeek(
             display.days(days[first : first + WEEK]),

@@ -1,4 +1,4 @@
-"""Line chart geometry: up to three lines over nights, weeks or days on one scale, which a template
+"""Line chart geometry: up to three lines over runs, weeks or days on one scale, which a template
 writes as SVG."""
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from itertools import chain
 
 from dashboards.ops.formatting.charts import Point, Tick, nice
 
-STYLES = ("median", "came", "came other")  # of the lines, the first in front
-MOST_NAMES = 6  # below a picture for a phone
-MARKED = 14  # points, beyond which only the last has a dot
+STYLES = ("median", "came", "came other")  # of the lines, starting with the one in front
+MOST_NAMES = 6  # below a picture on a phone
+MARKED = 14  # points; with more, only the last has a dot
 
 
 @dataclass(frozen=True)
 class ChartLine:
-    """A line, broken where nothing is known; lengths are pixels."""
+    """A line, broken at unknown values; lengths are pixels."""
 
     style: str
     pieces: tuple[str, ...]
@@ -43,8 +43,11 @@ def line_chart(
     width: int = 360,
     height: int = 200,
 ) -> LineChart:
-    """Lines from 0; a value has its place by its place in its line. `unit` is the least distance of
-    two grid lines, and `text` writes an amount next to its own."""
+    """Lay out lines on a scale from 0; a value's index in its line is its x position.
+
+    `unit` is the minimum distance of two grid lines, and `text` formats an amount for its grid
+    line.
+    """
     left, right, top, bottom = 64.0, width - 22.0, 10.0, height - 26.0
     highest = max((value for line in lines for value in line if value is not None), default=0.0)
     ticks = [tick * unit for tick in nice(max(highest / unit, 1.0), 4)]
@@ -80,7 +83,7 @@ def _drawn(style: str, line: Sequence[float | None], place: Callable[[int, float
 
 
 def _pieces(line: Sequence[float | None], place: Callable[[int, float], Point]) -> list[list[Point]]:
-    """Points that follow one another without a gap."""
+    """Split a line into runs of known points."""
     pieces: list[list[Point]] = [[]]
     for number, value in enumerate(line):
         if value is None:

@@ -1,9 +1,9 @@
-"""The reader's locale: language of sentences and dates, and how numbers are written
-(Accept-Language, CLDR).
+"""The reader's locale: language of sentences and dates, and format of numbers (Accept-Language,
+CLDR).
 
-Sentences and dates are shown in a language that has a catalogue. Numbers follow the first language
-that CLDR knows, so that they read 1.234,5 also where the sentences are English. Digits are Latin
-everywhere: they stand next to ids such as NYC-01.
+Sentences and dates use a language that has a catalog. Numbers follow the first language known to
+CLDR, so that they read 1.234,5 even if the sentences are English. Digits are always Latin, as they
+stand next to IDs such as NYC-01.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from forecaster.core.language import ENGLISH, LANGUAGES, use_language
 class ReaderLocale:
     group: str = ","
     decimal: str = "."
-    tag: str = "en"  # of the language, by which money is written
+    tag: str = "en"  # language tag for the format of money
     language: str = ENGLISH  # of sentences and dates
 
     @property
     def dates(self) -> str:
-        """The tag by which dates are written: the reader's own, where it is of the language of the
+        """Tag for the format of dates: the reader's own if it matches the language of the
         sentences."""
         return self.tag if _language_of(self.tag) == self.language else self.language
 
 
 DEFAULT = ReaderLocale()
-MOST = 8  # languages of a header that are looked at
+MOST = 8  # languages of a header that are considered
 _current: ContextVar[ReaderLocale] = ContextVar("locale", default=DEFAULT)
 
 
 def current() -> ReaderLocale:
-    """The locale of the reader for whom a page is being made."""
+    """Return the locale of the reader for whom a page is being made."""
     return _current.get()
 
 
 @contextmanager
 def active(style: ReaderLocale) -> Iterator[None]:
-    """Inside, numbers, dates and sentences are shown in this locale."""
+    """Activate this locale for numbers, dates and sentences."""
     token = _current.set(style)
     try:
         with use_language(style.language):
@@ -55,8 +55,11 @@ def active(style: ReaderLocale) -> Iterator[None]:
 
 
 def reader_locale(accept_language: str, choice: str = "", default: str = ENGLISH) -> ReaderLocale:
-    """The locale of a reader: of the language that they chose, else of the first wanted one that
-    has a catalogue, else of the default; "de-AT,de;q=0.9" writes 1.234,5."""
+    """Return a reader's locale; "de-AT,de;q=0.9" writes 1.234,5.
+
+    The language is the chosen one, else the first accepted one that has a catalog, else the
+    default.
+    """
     tags = _language_tags(accept_language[:200])[:MOST]
     if choice in LANGUAGES:
         tag = next((tag for tag in tags if _language_of(tag) == choice and _of(tag)), choice)
@@ -71,7 +74,7 @@ def _language_of(tag: str) -> str:
 
 
 def _language_tags(header: str) -> list[str]:
-    """The language tags, the most wanted first."""
+    """Return the language tags, most preferred first."""
     weighted = []
     for part in header.split(","):
         tag, _, weight = part.strip().partition(";q=")
@@ -96,22 +99,22 @@ def _of(tag: str) -> ReaderLocale | None:
 
 
 def money_pattern(tag: str, currency: str) -> str:
-    """Position and sign of a currency in a language: "€{}", "{} €", "CHF {}"; blanks do not
-    break."""
-    from babel import Locale  # only where money is written
+    """Return position and sign of a currency in a language: "€{}", "{} €", "CHF {}", with no-break
+    spaces."""
+    from babel import Locale  # only loaded where money is written
 
     language = Locale.parse(tag, sep="-")
     pattern = language.currency_formats["standard"].pattern.partition(";")[0]
     symbol = language.currency_symbols.get(currency, currency)
     around = re.sub(r"[#0.,]+", "{}", pattern).replace("\N{RIGHT-TO-LEFT MARK}", "").replace("¤", symbol)
-    # a code stands apart from its number
+    # a currency code is separated from its number
     spaced = re.sub(r"(?<=[A-Za-z])(?=\{)|(?<=\})(?=[A-Za-z])", " ", around)
     return re.sub(r"\s", "\N{NO-BREAK SPACE}", spaced)
 
 
 @lru_cache(maxsize=4096)
 def date_text(value: date, skeleton: str, tag: str) -> str:
-    """A day in a language, by a skeleton of CLDR ("MMMEd") or a pattern of weekdays alone
+    """Format a day in a language, by a CLDR skeleton ("MMMEd") or a pattern of weekdays only
     ("ccc")."""
     from babel import Locale
     from babel.dates import format_date, format_skeleton

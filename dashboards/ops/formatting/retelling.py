@@ -1,5 +1,4 @@
-"""Sentences of the ledger in the reader's language, with numbers and days as the reader writes
-them."""
+"""Renders the ledger's sentences in the reader's language and number format."""
 
 from __future__ import annotations
 
@@ -12,22 +11,22 @@ from forecaster.core.language.sentences import retold, stored
 
 
 def told(text: str, made_of: object = None) -> str:
-    """A sentence that was written down in English, by what it was made of, which it knows where it
-    is left out; one that knows nothing is told as it was written."""
+    """Translate a sentence stored in English, by its parts; by default they are looked up from the
+    text. A sentence without known parts stays English."""
     return retold(stored(text) if made_of is None else made_of, text, number=_number, day=display.dated)
 
 
 def told_objections(verdict: Mapping[str, Any]) -> list[str]:
-    """The objections of a gate's verdict, which a run's row has as plain text next to what they
-    were made of."""
+    """Translate the objections of a gate's verdict, which a run's row stores as plain text along
+    with their parts."""
     written = [str(objection) for objection in verdict.get("objections", ())]
-    # of a verdict that an earlier version wrote
+    # in verdicts of earlier versions
     made_of = verdict.get("made_of") or [None] * len(written)
     return [told(text, parts) for parts, text in zip(made_of, written, strict=False)]
 
 
 def capitalised(text: str) -> str:
-    """A sentence with a capital in front, in which no % stands alone on a line."""
+    """Capitalize a sentence, and keep each % on the line of its number."""
     return display.in_one_line(text[:1].upper() + text[1:])
 
 

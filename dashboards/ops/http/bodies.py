@@ -1,9 +1,8 @@
-"""Request body limits: a body may be so large and take so long, whether or not its length was
-declared (chunked).
+"""Request body limits: size and duration of a body, with or without a declared length (chunked).
 
-They hold while a route reads the body. What no route reads is never kept: the server lets 64 kB of
-it come, and drops the rest. So roles are looked at before, and somebody who may not write costs no
-memory.
+They apply while a route reads the body. A body that no route reads is never kept: the server
+accepts 64 kB of it and drops the rest. Since roles are checked first, a client without the right to
+write costs no memory.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-LARGEST_BODY = 65_536  # bytes; what people send has less than a thousand
+LARGEST_BODY = 65_536  # bytes; people send less than a thousand
 LARGEST_FORM = 1 << 20  # bytes of a pipeline file as a form sends it
-MOST_TOGETHER = 128 << 20  # bytes of all bodies that are held at a time
-BODY_SECONDS = 20.0  # that it may take to come
-CLOSE = {"Connection": "close"}  # the rest of the body is not waited for
+MOST_TOGETHER = 128 << 20  # bytes of all bodies in memory at a time
+BODY_SECONDS = 20.0  # for a body to arrive
+CLOSE = {"Connection": "close"}  # do not wait for the rest of the body
 
 
 class BodyLimits:
@@ -33,10 +32,13 @@ class BodyLimits:
         advice: str = ", wanted a form",
         seconds: float = BODY_SECONDS,
     ) -> None:
-        """`largest` is the number of bytes that a path takes, `advice` ends the sentence about more
-        of them; a body may take so many `seconds`."""
+        """Keep the app and the limits.
+
+        `largest` returns the number of bytes that a path accepts, `advice` ends the sentence about
+        a larger body, and `seconds` is the time for a body to arrive.
+        """
         self.app, self._largest, self._advice, self._seconds = app, largest, advice, seconds
-        self._held = 0  # bytes, of all requests that are not answered yet
+        self._held = 0  # bytes, of all unanswered requests
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -46,7 +48,7 @@ class BodyLimits:
 
         async def limited() -> Message:
             nonlocal count, whole
-            if whole:  # all that can come now is that somebody went away
+            if whole:  # only a disconnect can follow
                 return await receive()
             if whole_number(declared, 0, largest) is None:
                 raise self._too_large(largest)
@@ -78,10 +80,10 @@ class BodyLimits:
 
 
 def whole_number(text: str, least: int, most: int) -> int | None:
-    """The number that the decimal digits of a header say; None where it is none, or not from
-    `least` to `most`."""
+    """Return the number in a header's decimal digits; None if it is not a number from `least` to
+    `most`."""
     if not (text.isascii() and text.isdecimal()):
         return None
-    digits = text.lstrip("0") or "0"  # of which Python reads so many and no more
+    digits = text.lstrip("0") or "0"  # Python limits the number of digits that int() reads
     number = int(digits) if len(digits) <= len(str(most)) else most + 1
     return number if least <= number <= most else None

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-# begins addresses where a GET changes something, so that HEAD is none
+# prefixes of paths where GET changes something, so that HEAD is not allowed
 CHANGING = ("/sign-in", "/link/")
 
 
 class HeadRequests:
-    """ASGI middleware that asks what lies behind it with GET, and sends the headers on."""
+    """ASGI middleware that turns HEAD into GET and sends only the headers of the answer."""
 
     def __init__(self, app: ASGIApp, but: tuple[str, ...] = ()) -> None:
-        """Paths that begin with one of `but` are left as they are: asking there changes
-        something."""
+        """Keep the app. Paths that begin with one of `but` are passed on unchanged, since GET
+        changes something there."""
         self.app, self._but = app, but
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

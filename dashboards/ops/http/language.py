@@ -1,8 +1,8 @@
-"""The language of an answer: what somebody chose (a cookie), else what their browser asks for, else
+"""The language of an answer: the reader's choice (a cookie), else what the browser accepts, else
 the pipeline's.
 
-`?language=de` behind the address of any page has the browser remember the choice, and leads back to
-the page.
+`?language=de` after the address of any page stores the choice in the browser and redirects to the
+page.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from dashboards.ops.formatting import locale
 from dashboards.ops.formatting.locale import ReaderLocale
 from forecaster.core.language import LANGUAGES
 
-NAME = "language"  # of the cookie, and of the parameter
+NAME = "language"  # of the cookie and of the query parameter
 A_YEAR = 365 * 24 * 3600
 
 
 class LanguageMiddleware:
-    """ASGI middleware that finds the reader's locale, and makes the answer in it.
+    """ASGI middleware that finds the reader's locale and activates it for the answer.
 
-    `secure` says whether cookies travel over https alone, `prefix` stands before the addresses of a
-    pipeline that is one of several: what somebody chose holds for all of them.
+    `secure` is true if cookies travel over https only. `prefix` precedes the addresses of a
+    pipeline that is one of several; the choice holds for all of them.
     """
 
     def __init__(self, app: ASGIApp, default: str, secure: bool, prefix: str = "") -> None:
@@ -56,15 +56,14 @@ class LanguageMiddleware:
 
 
 def of_request(request: Request) -> ReaderLocale:
-    """The locale of the reader."""
+    """Return the reader's locale."""
     style = getattr(request.state, "locale", locale.DEFAULT)
     assert isinstance(style, ReaderLocale)
     return style
 
 
 def _choice(request: Request) -> str | None:
-    """The language that the address of a page asks to remember; None where it asks for none that
-    there is."""
+    """Return the supported language that a page's address asks to remember, or None."""
     if request.method != "GET" or request.url.path.startswith(("/api/", "/static/")):
         return None
     choice = request.query_params.get(NAME) if request.url.query else None

@@ -1,5 +1,5 @@
-"""How the process that listens is set up: its address, uvicorn's options, how often Python looks
-for garbage."""
+"""Setup of the listening process: its address, uvicorn's options, and the garbage collector's
+thresholds."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
     from forecaster.config.access import Access
 
-SWITCH = 0.0002  # seconds, where Python takes 5 ms: each request changes threads several times
+SWITCH = 0.0002  # seconds, instead of Python's 5 ms: each request changes threads several times
 NOISE = ("Invalid HTTP request received.", "Unsupported upgrade request.", "No supported WebSocket library")
-M_ARENA_MAX = -8  # of mallopt(3)
-ARENAS = 2  # one is slower: threads that read the ledger wait for one another
-# times that Python looks through young values before it looks through all, where it takes 10
+M_ARENA_MAX = -8  # parameter of mallopt(3)
+ARENAS = 2  # a single arena is slower: threads that read the ledger wait for one another
+# young collections before a full one, instead of Python's 10
 RARELY = 1000
 
 
 def quick() -> None:
-    """Let requests wait less for whoever computes: a new publication is read in a thread next to
-    theirs.
+    """Reduce the time that requests wait for computation: a thread reads a new publication while
+    others answer.
 
-    While Python looks through all values for cycles, everybody waits: 0.1 s for what was loaded at
-    the start, 0.2 s for the values of 5,000 depots, which have no cycles. So the former is left
-    out, and the latter are seldom looked at.
+    A full garbage collection stops all threads: 0.1 s for the objects loaded at the start, 0.2 s
+    for the values of 5,000 depots, which have no cycles. So the former are frozen, and the latter
+    are rarely scanned.
     """
     sys.setswitchinterval(SWITCH)
     gc.collect()
@@ -47,17 +47,17 @@ def quick() -> None:
 
 
 def _limit_arenas() -> None:
-    """Have glibc, where it is, take memory for all threads from `ARENAS` places.
+    """Limit glibc, if present, to `ARENAS` memory arenas for all threads.
 
-    By itself it has up to 8 places a core and keeps what was freed in each: after twenty minutes of
-    mixed use 90 MB.
+    By default it uses up to 8 arenas per core and keeps freed memory in each: 90 MB after twenty
+    minutes of mixed use.
     """
     if mallopt := getattr(ctypes.CDLL(None), "mallopt", None):
         mallopt(M_ARENA_MAX, ARENAS)
 
 
 class _RareNoise(logging.Filter):
-    """Lets warnings of requests that are no HTTP through once a minute at most."""
+    """Filter that passes warnings about malformed HTTP requests once a minute at most."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,25 +74,25 @@ def _limit_noise() -> None:
 
 
 def config(app: ASGIApp) -> uvicorn.Config:
-    """Options of the server. Slow clients and large heads are left to the proxy before it
-    (docs/SECURITY.md)."""
+    """Return the options of the server. Slow clients and large headers are left to the proxy in
+    front (docs/SECURITY.md)."""
     _limit_noise()
     return uvicorn.Config(
         app,
         http="httptools",
         log_level="warning",
         server_header=False,
-        # whose headers are believed is declared, and looked at by the access middleware
+        # the access middleware decides which proxies' headers to trust
         proxy_headers=False,
-        ws="none",  # nothing here speaks it, and its library takes memory
+        ws="none",  # unused, and its library takes memory
     )
 
 
 def open_listener(access: Access, host: str, port: int) -> socket.socket:
-    """A socket that listens there; port 0 takes a free one.
+    """Return a socket that listens there; port 0 takes a free one.
 
-    Raises SpecError when the address cannot be had, or others could come in and nothing says how
-    they sign in.
+    Raises SpecError if the address is unavailable, or if others could reach it but no sign-in is
+    declared.
     """
     if access.sign_in == "none" and not is_local(host):
         raise SpecError(
@@ -107,20 +107,20 @@ def open_listener(access: Access, host: str, port: int) -> socket.socket:
 
 
 def address_of(listener: socket.socket, host: str) -> str:
-    """How a browser on this machine finds it: http://HOST:PORT."""
+    """Return the listener's URL for a browser on this machine: http://HOST:PORT."""
     return f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
 
 
 def listen_for_prometheus(collectors: CollectorRegistry, address: str) -> None:
-    """Answer Prometheus at HOST:PORT, and print where. Raises SpecError for an address that is none
-    or taken."""
+    """Answer Prometheus at HOST:PORT, and print where. Raises SpecError for an invalid address or
+    one in use."""
     from forecaster.monitoring import listener
 
     print(f"metrics: {listener.listen(collectors, address, '--metrics')}", flush=True)
 
 
 def run(server: uvicorn.Server, listener: socket.socket, line: str) -> None:
-    """Print the line, which says where the server answers, and answer until interrupted."""
+    """Print the line, which states the server's address, and answer until interrupted."""
     print(line, flush=True)
     quick()
     server.run(sockets=[listener])

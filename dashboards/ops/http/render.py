@@ -1,5 +1,4 @@
-"""Rendering of responses with conditional requests (ETag, 304): a body is sent only when it
-changed."""
+"""Rendering of responses with conditional requests (ETag, 304): a body is sent only if it changed."""
 
 from __future__ import annotations
 
@@ -27,17 +26,17 @@ HTML, JSON = "text/html; charset=utf-8", "application/json"
 
 
 class RenderPage(Protocol):
-    """Fills the template of this name with values; the page as UTF-8."""
+    """Render the template of this name with values; returns the page as UTF-8."""
 
     def __call__(self, name: str, **values: object) -> bytes: ...
 
 
 @dataclass(frozen=True)
 class Renderer:
-    """Renders answers of the store, each for the cities that the reader may see."""
+    """Renders answers from the store, each for the reader's visible cities."""
 
     store: PublicationStore
-    spec: Spec | None = None  # the pipeline file, where there is one
+    spec: Spec | None = None  # the pipeline file, if any
 
     def of_publication(
         self,
@@ -47,8 +46,11 @@ class Renderer:
         of: object = None,
         **past: Any,
     ) -> Response:
-        """Response about a publication; `of` is whatever the answer depends on besides it and the
-        path; `past` may name an earlier one, as `PublicationStore.edition` takes it."""
+        """Return a response about a publication.
+
+        `of` is what the answer depends on besides the publication and the path; `past` may name an
+        earlier publication, as `PublicationStore.edition` takes it.
+        """
         style, cities = of_request(request), person(request).cities
         note_reader(person(request))
         with locale.active(style):
@@ -57,13 +59,13 @@ class Renderer:
         request.scope[OF_EDITION] = not edition.past
         if cities is None:
             tag = self.store.tag(edition, request.url.path, media_type, of, style, is_for_admin())
-        else:  # the tag of an edition changes with numbers that the reader does not see
+        else:  # an edition's tag also changes with numbers hidden from the reader
             tag = self.store.entity_tag(request.url.path, body)
         return not_modified(request, tag) or gzipped(request, body, media_type, tag)
 
     def of_nights(self, request: Request, media_type: str, make: Callable[[Logbook], bytes]) -> Response:
-        """Response about the last nights, rendered each time: it changes with every stage of a
-        night."""
+        """Return a response about the latest runs, rendered each time: it changes with every stage
+        of a run."""
         note_reader(person(request))
         with locale.active(of_request(request)):
             body = make(replace(self.store.logbook(person(request).cities), spec=self.spec))
@@ -81,7 +83,7 @@ class Renderer:
         of_publication: bool = True,
         **past: Any,
     ) -> Response:
-        """A view of the API in the form that was asked for; a CSV is a file to be kept."""
+        """Return a view of the API in the requested format; a CSV is sent as an attachment."""
         media_type = MEDIA_TYPE if form == "csv" else JSON
 
         def write(source: Edition | Logbook) -> bytes:
@@ -98,7 +100,7 @@ class Renderer:
 
 
 def attached(csv: bytes, file: str) -> Response:
-    """A CSV that is made for one person: a file, and no browser's cache keeps it."""
+    """Return a CSV made for one person: an attachment that no browser caches."""
     return Response(csv, media_type=MEDIA_TYPE, headers={"Content-Disposition": _as_file(file)})
 
 

@@ -1,9 +1,9 @@
-"""Counts and times a server's answers for Prometheus, by the template of their route: never by
-path, person or city.
+"""Counts and times a server's answers for Prometheus, by route template: never by path, person or
+city.
 
-Outermost of all middleware, so that it also sees what is refused and what the response cache
-answers before any route is looked for; so the template is looked for here. Every label has few
-values, whatever strangers ask for.
+It is the outermost middleware, so that it also sees rejected requests and answers from the response
+cache, which precede routing; therefore it finds the template itself. Every label has few values,
+whatever clients request.
 """
 
 from __future__ import annotations
@@ -27,36 +27,37 @@ from forecaster.monitoring.page_answers import AnswerLog
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 OTHER = "other"  # routes and methods that the page does not have
-# asked by machines, which are no readers: in no count, and so in no promise or rule
+# requested by machines: excluded from all counts, and so from service objectives and alerts
 PROBES = ("/healthz", "/readyz")
-STATIC = "/static/{path}"  # whose answers say nothing of how readers wait
+STATIC = "/static/{path}"  # excluded from the counts of origins: says nothing about readers' waiting time
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5)
 REFUSALS = {401: "stranger", 403: "forbidden", 413: "size", 429: "limit"}
 
 
 class AnswerMetrics:
-    """Counters of what this process answers, in a registry."""
+    """Counters of this process's answers, in a registry."""
 
     def __init__(self, collectors: CollectorRegistry) -> None:
         self.collectors, self.middleware = collectors, RequestMetrics
         self._build = Gauge(*OF_PAGE["build"].described, registry=collectors)
 
     def serves(self, pipeline: str) -> None:
-        """A pipeline can be asked for, whether or not anybody asks."""
+        """Register a pipeline, even if nobody queries it yet."""
         self._build.labels(pipeline, __version__, platform.python_version()).set(1)
 
     def begin(self, pipeline: str) -> None:
-        """A request came."""
+        """Note the begin of a request."""
 
     def end(self, pipeline: str, scope: Scope, route: str, status: int, seconds: float) -> None:
-        """It was answered."""
+        """Note the end of a request."""
 
 
 class PageMetrics(AnswerMetrics):
     """The counters of the pages that this process serves."""
 
     def __init__(self, collectors: CollectorRegistry, logs: Mapping[str, AnswerLog] | None = None) -> None:
-        """`logs` are those of pipelines, in which answers are counted for their promises."""
+        """Register the counters. `logs` are, by pipeline, the answer logs on which service
+        objectives are based."""
         super().__init__(collectors)
         self._logs = logs or {}
         self._requests = Counter(*OF_PAGE["requests"].described, registry=collectors)
@@ -68,7 +69,7 @@ class PageMetrics(AnswerMetrics):
     def serves(self, pipeline: str) -> None:
         super().serves(pipeline)
         self._in_progress.labels(pipeline)
-        # what never happened is none, so that the first time is seen
+        # start each counter at zero, so that its first increment is visible
         for reason in sorted(set(REFUSALS.values())):
             self._refused.labels(pipeline, reason)
 
@@ -92,7 +93,7 @@ class PageMetrics(AnswerMetrics):
 
 
 class RequestMetrics:
-    """ASGI middleware that tells `AnswerMetrics` of each request. `routes_of` is the application
+    """ASGI middleware that reports each request to `AnswerMetrics`. `routes_of` is the application
     with the routes."""
 
     def __init__(self, app: ASGIApp, metrics: AnswerMetrics, pipeline: str, routes_of: Starlette) -> None:
@@ -103,7 +104,7 @@ class RequestMetrics:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
-        if self._templates is None:  # the routes are all there by the first request
+        if self._templates is None:  # all routes exist by the first request
             self._templates = Templates(self._routes_of.routes)
         status, begun = 500, perf_counter()
 
@@ -122,8 +123,7 @@ class RequestMetrics:
 
 
 class Templates:
-    """The templates of an application's routes, by path: "/depot/{depot_id:path}" of
-    "/depot/BOS-01"."""
+    """Route templates of an application, by path: "/depot/{depot_id:path}" for "/depot/BOS-01"."""
 
     def __init__(self, routes: Iterable[BaseRoute]) -> None:
         templates = [
@@ -136,15 +136,15 @@ class Templates:
         ]
 
     def of(self, path: str) -> str:
-        """The template of the first route that takes a path; `OTHER` where none does."""
+        """Return the template of the first route that matches a path; `OTHER` if none does."""
         if path in self._whole:
             return path
         return next((template for template, pattern in self._patterns if pattern.match(path)), OTHER)
 
 
 def _flattened(routes: Iterable[Any]) -> Iterator[Any]:
-    """Every route with a path, those of included routers too, which FastAPI looks for only when it
-    is asked."""
+    """Yield every route with a path, including those of included routers, which FastAPI expands
+    lazily."""
     for route in routes:
         if (included := getattr(route, "original_router", None)) is not None:
             yield from _flattened(included.routes)

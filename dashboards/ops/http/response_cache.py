@@ -1,15 +1,14 @@
-"""Response cache of one app: the bodies of the edition that is up, the least recently used leave
-first.
+"""Response cache of one app: bodies of the current edition, evicted least recently used first.
 
-An edition has a number: what is published, its last write, the last night, and the quarter of an
-hour. A body is kept by address, language, encoding and the reader's rights; a new number empties
-the cache. What is of no edition (the last nights, the past) holds until the ledger is read again,
-which is a second at most. Only what has an ETag is kept: no form, nothing that was made for one
-person. The cache lies behind the access middleware and before the routes, since routing and a
-thread for each request cost more than the answer.
+An edition has a number, composed of the publication, its last write, the last run and the quarter
+hour. A body is cached by address, language, encoding and the reader's rights; a new number empties
+the cache. Answers outside an edition (the latest runs, the past) hold until the ledger is read
+again, a second at most. Only answers with an ETag are cached: no forms, nothing made for one
+person. The cache sits behind the access middleware and before the routes, since routing and a
+thread per request cost more than the answer.
 
-While the bodies of a new edition are made, one after the other, readers get those before it; not
-who has just written.
+While the bodies of a new edition are rendered, one after the other, readers get those of the
+edition before; readers who have just written do not.
 """
 
 from __future__ import annotations
@@ -37,20 +36,20 @@ from dashboards.ops.reading.store import PublicationStore
 from forecaster.core.language import _
 from forecaster.errors import LedgerError
 
-STALE_SECONDS = 2.0  # that the edition before may be behind when a new one is noticed
-# seconds that an answer waits for the number, before its route waits for the ledger itself
+STALE_SECONDS = 2.0  # for which the previous edition may be served after a new one appears
+# seconds that an answer waits for the number; then its route waits for the ledger itself
 PATIENCE = 1.0
-EARLIER_SECONDS = 10.0  # that it is sent at most, as thousands of depots take seconds to make
+EARLIER_SECONDS = 10.0  # for which it is served at most, as thousands of depots take seconds to render
 MOST_BYTES = 32_000_000
-LARGEST_BODY = 1_000_000  # bytes of one that is kept
-ABSENCE = b"<!-- absence -->"  # place of the sentence in a page
+LARGEST_BODY = 1_000_000  # bytes of one cached body
+ABSENCE = b"<!-- absence -->"  # placeholder in a page for the sentence on the ledger's absence
 OF_A_BODY = (b"content-length", b"content-type", b"content-encoding", b"content-disposition")
 log = logging.getLogger("forecaster.page")
 
 
 @dataclass(frozen=True)
 class CachedResponse:
-    """A response, with the edition's number or the reading of the ledger for which it holds."""
+    """A response with its validity: the edition's number or the time of the ledger read."""
 
     holds_for: object
     start: Message
@@ -59,7 +58,7 @@ class CachedResponse:
 
 
 class RecentResponses:
-    """Least-recently-used responses by question, of `MOST_BYTES` together."""
+    """Least-recently-used responses by request key, up to `MOST_BYTES` together."""
 
     def __init__(self) -> None:
         self._responses: OrderedDict[object, CachedResponse] = OrderedDict()
@@ -80,22 +79,22 @@ class RecentResponses:
 
 
 class ResponseCache:
-    """ASGI middleware that caches the responses of one app; one request makes each for all who ask
-    meanwhile."""
+    """ASGI middleware that caches the responses of one app; concurrent equal requests share one
+    rendering."""
 
     def __init__(self, app: ASGIApp, store: PublicationStore, but: tuple[str, ...] = ()) -> None:
-        """Paths that begin with one of `but` are asked each time: who may read them is in the
-        path."""
+        """Keep the app and the store. Paths that begin with one of `but` are never cached: they
+        contain their own credentials."""
         self.app, self._store, self._but = app, store, but
-        self._number: object = None  # of the edition that is up
-        self._read_at = 0.0  # when the ledger said so, on the monotonic clock
+        self._number: object = None  # of the current edition
+        self._read_at = 0.0  # time of the last ledger read, on the monotonic clock
         self._reading: asyncio.Task[None] | None = None
-        self._writes, self._has_written = 0, False  # the latter since the ledger was read
+        self._writes, self._has_written = 0, False  # the latter since the last ledger read
         self._bodies, self._earlier, self._earlier_until = RecentResponses(), RecentResponses(), 0.0
         self._earlier_number: object = None
-        # what is being answered for the first time
+        # keys that are being answered for the first time
         self._first_requests: dict[object, asyncio.Event] = {}
-        self._due: dict[object, Scope] = {}  # what is to be made anew
+        self._due: dict[object, Scope] = {}  # keys to render again
         self._worker: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -112,8 +111,8 @@ class ResponseCache:
             await _send_cached(response, headers.get("if-none-match", ""), send)
 
     async def _response(self, question: object, scope: Scope) -> CachedResponse | None:
-        """The answer that is kept, or the earlier one while it is made anew; None where it has to
-        be made."""
+        """Return the cached answer, or the earlier one while a new one is rendered; None if the
+        route must render it."""
         try:
             await self._look()
         except TimeoutError:
@@ -135,7 +134,7 @@ class ResponseCache:
         return response
 
     def _in_memory(self, question: object) -> CachedResponse | None:
-        """Page of the edition that is up, or of the one before; None for what is no page."""
+        """Return the page of the current edition or the one before; None for anything but a page."""
         page = self._bodies.get(question) or self._earlier.get(question)
         if page is None or not isinstance(page.holds_for, tuple):
             return None
@@ -143,8 +142,8 @@ class ResponseCache:
         return page if is_page else None
 
     def _while_away(self, question: object, scope: Scope) -> CachedResponse | None:
-        """Page in memory with a sentence on the ledger's absence; None where there is none, and the
-        route reports the error."""
+        """Return a page in memory with a sentence on the ledger's absence; None if there is no such
+        page, and the route reports the error."""
         if (page := self._in_memory(question)) is None:
             return None
         assert isinstance(page.holds_for, tuple)
@@ -161,9 +160,10 @@ class ResponseCache:
         return CachedResponse(None, {**page.start, "headers": answer.raw}, body, "absence")
 
     async def _look(self) -> None:
-        """Learn the edition's number; while the ledger is read, that of a moment ago will do.
+        """Learn the edition's number; during a ledger read, a slightly older number suffices.
 
-        Raises LedgerError, and TimeoutError where the ledger says nothing for `PATIENCE` seconds.
+        Raises LedgerError, and TimeoutError if the ledger does not answer within `PATIENCE`
+        seconds.
         """
         known = self._store.known()
         if known is None and not self._has_written and monotonic() - self._read_at <= STALE_SECONDS:
@@ -180,7 +180,7 @@ class ResponseCache:
             self._take(*await to_thread.run_sync(self._store.read_number))
 
     def _take(self, number: object, read_at: float) -> None:
-        """Empty the cache where the edition is another one."""
+        """Empty the cache if the edition has changed."""
         if read_at <= self._read_at:
             return
         if number != self._number:
@@ -196,12 +196,12 @@ class ResponseCache:
         return response if holds else None
 
     def _earlier_response(self, question: object) -> CachedResponse | None:
-        """That of the edition before, for some seconds."""
+        """Return the previous edition's answer, for some seconds."""
         response = self._earlier.get(question) if monotonic() < self._earlier_until else None
         return response if response is not None and response.holds_for == self._earlier_number else None
 
     async def _first(self, question: object, scope: Scope, receive: Receive, send: Send) -> None:
-        """Ask the app; who asks the same meanwhile waits for that."""
+        """Call the app; concurrent requests for the same key wait for its answer."""
         answered = self._first_requests.setdefault(question, asyncio.Event())
         try:
             await self.app(scope, receive, self._keeping(question, scope, send))
@@ -210,7 +210,7 @@ class ResponseCache:
             self._first_requests.pop(question, None)
 
     def _make_anew(self, question: object, scope: Scope) -> None:
-        """Have an answer made for nobody, after those that are due already."""
+        """Queue an answer for rendering in the background."""
         if question not in self._due:
             plain = dict(scope, headers=list(scope["headers"]), state=dict(scope.get("state", {})))
             del MutableHeaders(scope=plain)["if-none-match"]
@@ -224,21 +224,21 @@ class ResponseCache:
             try:
                 if self._kept(question) is None:
                     await self._first(question, scope, _no_body, _discard)
-            except Exception:  # who asks for it is told
+            except Exception:  # the next request reports the error
                 log.exception("an answer could not be recomputed: %s", scope["path"])
             finally:
                 del self._due[question]
 
     def _noting(self, scope: Scope, send: Send) -> Send:
-        """Whoever may have changed something finds it on the next page."""
+        """Empty the cache after a write, so that the next page shows it."""
         if changes_nothing(scope.get("method", "GET"), scope.get("path", "")):
             return send
 
         async def noting(message: Message) -> None:
-            if message.get("status", 503) != 503:  # the ledger is away: pages in memory stay
+            if message.get("status", 503) != 503:  # on 503 the ledger is unavailable: pages in memory stay
                 self._writes += 1
                 self._bodies, self._earlier = RecentResponses(), RecentResponses()
-                # what is being read may be older
+                # a read in progress may return older data
                 self._has_written, self._read_at = True, monotonic()
                 self._store.forget()
             await send(message)
@@ -246,7 +246,7 @@ class ResponseCache:
         return noting
 
     def _keeping(self, question: object, scope: Scope, send: Send) -> Send:
-        """Passes an answer on, and keeps it where it may be sent again."""
+        """Pass an answer on, and cache it if it may be reused."""
         now = self._number, self._writes
         read_at = self._read_at
         began: list[Message] = []
@@ -268,7 +268,7 @@ class ResponseCache:
 
 
 async def _send_cached(response: CachedResponse, if_none_match: str, send: Send) -> None:
-    """Each time with headers of its own: those outside add to them."""
+    """Send a cached response, with its own copy of the headers: outer middleware adds to them."""
     headers, start, body = list(response.start["headers"]), response.start, response.body
     if etag_matches(if_none_match, response.tag):
         headers = [(name, value) for name, value in headers if name not in OF_A_BODY]
@@ -278,7 +278,7 @@ async def _send_cached(response: CachedResponse, if_none_match: str, send: Send)
 
 
 async def _no_body() -> Message:
-    """Nobody sends anything, and nobody goes away: a file's answer listens for that."""
+    """Wait forever: there is no body and no disconnect, for which a file's response listens."""
     await asyncio.Event().wait()
     raise AssertionError
 

@@ -1,5 +1,4 @@
-"""Security headers (CSP and others) of every answer, and conditional responses by ETag (RFC
-9110)."""
+"""Security headers (CSP and others) of every answer, and conditional responses by ETag (RFC 9110)."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-POLICY = "Content-Security-Policy"  # an answer may bring one of its own
+POLICY = "Content-Security-Policy"  # an answer may override it
 HEADERS = {
     POLICY: (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -23,18 +22,18 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 REVALIDATED = {"Cache-Control": "no-cache", "Vary": "Accept-Language, Cookie, Accept-Encoding"}
-TRY_AGAIN = {"Retry-After": "60"}  # of what cannot be read at the moment
+TRY_AGAIN = {"Retry-After": "60"}  # for data that is temporarily unavailable
 ORIGIN = "forecaster.origin"
-"""Of an answer, in the scope: "kept", "earlier" while a newer one is made, "made", or "copy" of
-memory."""
+"""Key in the scope for the origin of an answer: "kept", "earlier" while a newer one is made,
+"made", or "copy" from memory."""
 OF_EDITION = "forecaster.of_edition"
-"""True in the scope of an answer that says only what the edition says that is up."""
+"""Key in the scope; True for an answer that depends only on the current edition."""
 FOREVER = "public, max-age=31536000, immutable"
 
 
 class SecurityHeaders:
     """ASGI middleware that adds the headers to every answer; a static file named by its digest is
-    cached for ever."""
+    cached forever."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -56,13 +55,12 @@ class SecurityHeaders:
 
 
 def with_etag(body: bytes, media_type: str, tag: str) -> Response:
-    """An answer that a browser keeps, and asks about again each time."""
+    """Return an answer that a browser keeps and revalidates each time."""
     return Response(body, media_type=media_type, headers={"ETag": tag, **REVALIDATED})
 
 
 def gzipped(request: Request, body: bytes, media_type: str, tag: str) -> Response:
-    """The same, compressed once for all who get it from the cache, for a browser that can read
-    that."""
+    """Return the same, compressed once for all readers of the cache, if the browser accepts gzip."""
     if "gzip" not in request.headers.get("accept-encoding", ""):
         return with_etag(body, media_type, tag)
     return Response(
@@ -73,13 +71,13 @@ def gzipped(request: Request, body: bytes, media_type: str, tag: str) -> Respons
 
 
 def not_modified(request: Request, tag: str) -> Response | None:
-    """304 when the browser has this very answer already."""
+    """Return 304 if the browser already has this answer."""
     if etag_matches(request.headers.get("if-none-match", ""), tag):
         return Response(status_code=304, headers={"ETag": tag, **REVALIDATED})
     return None
 
 
 def etag_matches(if_none_match: str, tag: str) -> bool:
-    """Whether the header names the tag."""
+    """True if the header names the tag."""
     tags = [part.strip().removeprefix("W/") for part in if_none_match.split(",")]
     return tag.removeprefix("W/") in tags or "*" in tags

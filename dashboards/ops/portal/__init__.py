@@ -1,2 +1,1 @@
-"""Several pipelines in one process: a front page of all, and each one's own pages under a
-prefix."""
+"""Several pipelines in one process: a common front page, and each one's own pages under a prefix."""

@@ -1,4 +1,4 @@
-"""ASGI application of several pipelines: the front page of all at /, each one's own pages under
+"""ASGI application of several pipelines: the common front page at /, each one's own pages under
 /p/NAME."""
 
 from __future__ import annotations
@@ -30,19 +30,18 @@ from forecaster.config import Spec
 if TYPE_CHECKING:
     from dashboards.ops.http.request_metrics import PageMetrics
 
-FRONT = "*"  # in metrics: no pipeline can be called so
-# the address of a pipeline without the slash at its end
+FRONT = "*"  # pipeline name of the front page in metrics; no pipeline can have it
+# address of a pipeline without the trailing slash
 ONE = re.compile(r"/p/[a-z0-9][a-z0-9_-]*")
 
 
 def create_portal(
     specs: Sequence[Spec], *, clock: Callable[[], datetime] = now, metrics: PageMetrics | None = None
 ) -> Portal:
-    """The pages of several pipelines as one ASGI application. `metrics` counts their answers, those
-    of the front page under the name `FRONT`.
+    """Return the pages of several pipelines as one ASGI application; `metrics` counts their
+    answers, those of the front page under the name `FRONT`.
 
-    Raises SpecError where two have one name, they disagree about how people sign in, or a declared
-    secret is not there.
+    Raises SpecError for duplicate names, different sign-in declarations, or a missing secret.
     """
     readers = SharedReaders()
     served, door = serve_together(specs, clock, readers)
@@ -52,9 +51,12 @@ def create_portal(
 
 
 class Portal:
-    """ASGI application that leads each request to the pipeline whose prefix its path has, and all
-    others to the front page. Pipelines share how people sign in, the style sheet, and connections
-    to a ledger that several have; nothing that was made of one is ever looked up for another."""
+    """ASGI application that routes each request to the pipeline with its path's prefix, and all
+    others to the front page.
+
+    Pipelines share the sign-in, the style sheet, and connections to a common ledger; nothing
+    rendered for one is ever served for another.
+    """
 
     def __init__(
         self,
@@ -76,7 +78,7 @@ class Portal:
     async def _lead(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope.get("path", "")
         if scope["type"] == "http" and path.startswith(PREFIX):
-            if ONE.fullmatch(path):  # whether or not there is one, which strangers are not told
+            if ONE.fullmatch(path):  # whether or not it exists, which unauthenticated clients must not learn
                 await RedirectResponse(f"{path}/", 308)(scope, receive, send)
                 return
             name, _, rest = path.removeprefix(PREFIX).partition("/")
@@ -101,7 +103,7 @@ class Portal:
 def _front_app(
     served: Mapping[str, ServedPipeline], door: AccessContext, front: FrontPage, metrics: PageMetrics | None
 ) -> FastAPI:
-    """The application of what lies under no pipeline's prefix."""
+    """Return the application of all paths outside the pipelines' prefixes."""
     page = templates(prefix="", signs_out=door.access.sign_in == "oidc", plans_days=False, portal=True)
     refuse = errors.refusing(page)
 

@@ -1,5 +1,4 @@
-"""What the front page of several pipelines says to a reader: a tile for each pipeline that they may
-see."""
+"""Front page of several pipelines: a tile for each pipeline that the reader may see."""
 
 from __future__ import annotations
 
@@ -28,12 +27,12 @@ from dashboards.ops.views.tiles import (
 from forecaster.core.language import _
 from forecaster.ledger.records import Head
 
-PATIENCE = 1.0  # seconds that a reader waits for what is counted
+PATIENCE = 1.0  # seconds that a reader waits for the counts
 
 
 @dataclass(frozen=True)
 class FrontPage:
-    """Looks at the pipelines, and counts their depots in the background."""
+    """Reads the pipelines, and counts their depots in the background."""
 
     served: Mapping[str, ServedPipeline]
     readers: SharedReaders
@@ -45,12 +44,12 @@ class FrontPage:
         return self.clock()
 
     def visible(self, visitor: Person) -> dict[str, Person]:
-        """The pipelines that somebody who has signed in may see, and as whom."""
+        """Return the pipelines that a signed-in person may see, each with their role there."""
         readers = {name: pipeline.reader(visitor) for name, pipeline in self.served.items()}
         return {name: reader for name, reader in readers.items() if reader is not None}
 
     def tiles(self, readers: Mapping[str, Person]) -> list[PipelineTile]:
-        """A tile of each pipeline, for whoever reads it, those in trouble first."""
+        """Return a tile of each pipeline for its reader, those in trouble first."""
         now = self.now()
         looks = {name: not_over(look, now) for name, look in self.overview.looks(readers).items()}
         headers = {name: header_of(look, now) for name, look in looks.items()}
@@ -75,7 +74,7 @@ class FrontPage:
         )
 
     def any_ready(self) -> bool:
-        """Whether at least one pipeline has something to show."""
+        """True if at least one pipeline has something to show."""
         return any(look.head is not None for look in self.overview.looks(self.served).values())
 
     def close(self) -> None:
@@ -85,8 +84,8 @@ class FrontPage:
     def _count(
         self, name: str, look: Look, head: Head, header: Front, cities: frozenset[str] | None
     ) -> tuple[object, Callable[[], DepotCount]]:
-        """Inputs of the numbers, and the function that computes them: the depots are read, and kept
-        no longer than for that."""
+        """Return the cache key of the counts and the function that computes them; the depots are
+        read only for that, and not kept."""
 
         def make() -> DepotCount:
             url = self.served[name].context.url
@@ -97,8 +96,8 @@ class FrontPage:
 
 
 def _why(look: Look, reader: Person) -> str:
-    """Why nothing can be shown, or only an earlier look: all of it to admins, a sentence without
-    files and addresses to other readers."""
+    """Explain why nothing, or only an earlier look, can be shown: in full for admins, in a sentence
+    without files and addresses for other readers."""
     error = look.error or NOTHING
     if look.absence is not None and look.head is not None:
         absence = look.absence.sentence(look.head)

@@ -1,4 +1,4 @@
-"""HTTP routes of the front page of several pipelines, and of what they share: health, the service
+"""HTTP routes of the front page of several pipelines, and of the shared parts: health, the service
 worker, links."""
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TITLE = N_("Depot forecasts")
 
 
 def front_routes(served: Mapping[str, ServedPipeline], front: FrontPage, page: RenderPage) -> APIRouter:
-    """All routes that lie under no pipeline's prefix, but for signing in."""
+    """Return all routes outside the pipelines' prefixes, except sign-in."""
     routes = APIRouter()
     _of_readers(routes, front, page)
     _of_machines(routes, front)
@@ -54,7 +54,7 @@ def _of_readers(routes: APIRouter, front: FrontPage, page: RenderPage) -> None:
 
     @routes.get(f"{api.PREFIX}/pipelines", response_model=PipelinesOut, responses=api.TROUBLE | api.AS_CSV)
     def pipelines(request: Request, format: api.Format = "json") -> Response:
-        """The pipelines that the reader may see, those in trouble first."""
+        """Pipelines visible to the reader, those in trouble first."""
         out = rows_out(front.tiles(front.visible(person(request))))
         if format == "csv":
             return _answer(request, sheet(PipelineRow, out.rows).csv(), MEDIA_TYPE)
@@ -64,12 +64,13 @@ def _of_readers(routes: APIRouter, front: FrontPage, page: RenderPage) -> None:
 def _of_machines(routes: APIRouter, front: FrontPage) -> None:
     @routes.get("/healthz", response_class=PlainTextResponse)
     async def healthz() -> str:
-        """The process is up."""
+        """Liveness: the process is up."""
         return "ok\n"
 
     @routes.get("/readyz", response_class=PlainTextResponse, responses={503: {"description": "Not ready"}})
     def readyz() -> Response:
-        """At least one pipeline has something to show; each says for itself under its prefix."""
+        """Readiness: at least one pipeline has something to show. Each pipeline reports its own
+        under its prefix."""
         if front.any_ready():
             return PlainTextResponse("ready\n")
         return PlainTextResponse("not ready\n", 503, {"Retry-After": "60"})
@@ -82,7 +83,7 @@ def _of_machines(routes: APIRouter, front: FrontPage) -> None:
 def _of_links(routes: APIRouter, served: Mapping[str, ServedPipeline]) -> None:
     @routes.get("/link/{token}", include_in_schema=False)
     def enter(request: Request, token: str) -> Response:
-        # as `forecaster link` writes it, which does not know who serves the pipeline
+        # `forecaster link` does not know where the pipeline is served, and writes this address
         for pipeline in served.values():
             try:
                 return links.enter(request, pipeline.context, token)
@@ -92,7 +93,7 @@ def _of_links(routes: APIRouter, served: Mapping[str, ServedPipeline]) -> None:
 
     @routes.get("/feed/{token}/{form}", include_in_schema=False)
     def feed(request: Request, token: str, form: str) -> Response:
-        # likewise; what it holds lies under the pipeline's prefix
+        # likewise; its content is under the pipeline's prefix
         for pipeline in served.values():
             try:
                 links.feed_reader(pipeline.context, token)

@@ -1,5 +1,5 @@
-"""Least-recently-used cache of pipelines' pages: opened when somebody asks, the longest unasked
-closed first."""
+"""Least-recently-used cache of pipelines' pages: opened on request, the longest unused closed
+first."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ App = TypeVar("App", bound=ASGIApp)
 
 
 class OpenPages(Generic[App]):
-    """Least-recently-used cache of ASGI apps by name; one that answers somebody is never closed."""
+    """Least-recently-used cache of ASGI apps by name; an app with a request in progress is never
+    closed."""
 
     def __init__(self, make: Callable[[str], App], close: Callable[[str], None], most: int = MOST_OPEN) -> None:
         self._make, self._close, self._most = make, close, most
-        self._open: dict[str, App] = {}  # the one that was asked last at the end
+        self._open: dict[str, App] = {}  # least recently used first
         self._opening: dict[str, asyncio.Task[App]] = {}
         self._requests: Counter[str] = Counter()
-        self._closed = 0  # since Python looked for garbage
+        self._closed = 0  # since the last garbage collection
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -44,7 +45,7 @@ class OpenPages(Generic[App]):
             if task is None:
                 task = self._opening[name] = asyncio.create_task(run_in_threadpool(self._make, name))
                 task.add_done_callback(lambda _: self._opening.pop(name, None))
-            app = await asyncio.shield(task)  # who goes away meanwhile stops it for nobody else
+            app = await asyncio.shield(task)  # a client that disconnects must not cancel it for others
         self._open[name] = app
         return app
 
@@ -55,7 +56,7 @@ class OpenPages(Generic[App]):
             del self._requests[name]
             self._close(name)
             self._closed += 1
-        # an app is full of cycles, for which a page's process seldom looks by itself
+        # an app is full of cycles, which a page's process rarely collects by itself
         if self._closed >= self._most:
             self._closed = 0
             gc.collect()

@@ -1,5 +1,5 @@
-"""Which pipelines are served together: each has pages of its own, opened when somebody asks, and
-one way to sign in."""
+"""Pipelines that are served together: each with its own pages, opened on request, and one shared
+sign-in."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ from forecaster.config.access import Access
 from forecaster.errors import SpecError
 
 PREFIX = "/p/"
-# what pages served together share
+# settings shared by pages that are served together
 DOOR = ("sign_in", "url", "proxies", "header", "oidc", "secret", "former_secret", "session_hours")
-EVERY = "*"  # whose sessions are those of all: no pipeline can be called so
+EVERY = "*"  # the pipeline of shared sessions; no pipeline can have this name
 
 
 @dataclass(frozen=True)
 class ServedPipeline:
-    """A pipeline of several. Its context outlives its pages, which are closed when nobody asks for
-    them."""
+    """One of several pipelines. Its context outlives its pages, which are closed when unused."""
 
     spec: Spec
     context: AccessContext
@@ -37,7 +36,7 @@ class ServedPipeline:
         return self.spec.name
 
     def reader(self, visitor: Person) -> Person | None:
-        """Permissions of a signed-in person here; None: nothing, and they are not told of it."""
+        """Return a signed-in person with their role here; None hides the pipeline from them."""
         if visitor.via == "local":
             return visitor
         person = with_role(self.context.access, visitor.name, visitor.groups, visitor.via)
@@ -47,10 +46,9 @@ class ServedPipeline:
 def serve_together(
     specs: Sequence[Spec], clock: Callable[[], datetime], readers: SharedReaders
 ) -> tuple[Mapping[str, ServedPipeline], AccessContext]:
-    """The pipelines by name, and the context of the front page.
+    """Return the pipelines by name, and the context of the front page.
 
-    Raises SpecError where two have one name, they disagree about how people sign in, or a declared
-    secret is not there.
+    Raises SpecError for duplicate names, different sign-in declarations, or a missing secret.
     """
     refuse_same_names(specs)
     refuse_several_doors(specs)
@@ -61,8 +59,8 @@ def serve_together(
     sessions = Sessions(EVERY, {context.pipeline or "": context for context in by_ledger.values()})
     served = {spec.name: ServedPipeline(spec, replace(contexts[spec.name], shared_sessions=sessions)) for spec in specs}
     first = contexts[specs[0].name]
-    # At the front page everyone who has signed in is a viewer: each pipeline says what they may see
-    # of it.
+    # At the front page everyone who has signed in is a viewer: each pipeline decides what they may
+    # see of it.
     door = first.access.model_copy(update={"roles": type(first.access.roles)(), "cities": {}})
     return served, replace(first, access=door, pipeline=EVERY, views={}, prefix="", shared_sessions=sessions)
 
@@ -78,8 +76,8 @@ def refuse_same_names(specs: Sequence[Spec]) -> None:
 
 
 def refuse_several_doors(specs: Sequence[Spec]) -> None:
-    """People sign in once for all: what says how has to be the same in all files. Roles, cities and
-    limits need not."""
+    """Raise SpecError unless all files declare the same sign-in, since people sign in once for all.
+    Roles, cities and limits may differ."""
     first = specs[0].page.access
     for spec in specs[1:]:
         for key in DOOR:

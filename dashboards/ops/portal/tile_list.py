@@ -1,5 +1,5 @@
-"""Search and pages of the front page: the tiles that are meant, a view of them at a time, those in
-trouble first."""
+"""Search and pagination of the front page: the matching tiles, one view at a time, those in trouble
+first."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from dashboards.ops.formatting import display
 from dashboards.ops.views.tiles import PipelineTile
 from forecaster.core.language import _, ngettext
 
-TILES = 48  # in one view, which fill rows of two, three and four
+TILES = 48  # per view; fills rows of two, three and four
 
 
 @dataclass(frozen=True)
 class TileQuery:
-    """Parameters of the list; unknown values mean all from the beginning."""
+    """Parameters of the list; invalid values mean the first page of all."""
 
     search: str = ""
     page: int = 1
@@ -28,26 +28,26 @@ class TileQuery:
         return cls(query.get("q", "").strip()[:100], max(number, 1))
 
     def to(self, page: int = 1) -> str:
-        """The address of another page of the same."""
+        """Return the address of another page of the same search."""
         parameters = {"q": self.search} if self.search else {}
         query = urlencode(parameters | ({"page": str(page)} if page > 1 else {}))
         return f"/?{query}#pipelines" if query else "/#pipelines"
 
     def before_more(self) -> str:
-        """The query itself, as it stands in an address before another parameter."""
+        """Return the query for an address to which another parameter is appended."""
         return urlencode({"q": self.search}) + "&" if self.search else ""
 
 
 @dataclass(frozen=True)
 class TileList:
-    """One view of the tiles; `everything` counts those that the reader may see, `matches` those
-    that are meant."""
+    """One view of the tiles; `everything` counts those visible to the reader, `matches` those that
+    match the search."""
 
     tiles: tuple[PipelineTile, ...]
     query: TileQuery
     everything: int
     matches: int
-    trouble: int  # of those that are meant
+    trouble: int  # of the matching ones
     pages: int
 
     @property
@@ -57,7 +57,7 @@ class TileList:
 
     @property
     def summary(self) -> str:
-        """Number of selected pipelines, the selection, and how many are in trouble."""
+        """Number of matching pipelines, the search, and the number in trouble."""
         number = display.number(self.matches)
         pipelines = ngettext("{n} pipeline", "{n} pipelines", self.matches, n=number)
         if self.query.search:
@@ -74,8 +74,7 @@ class TileList:
 
 
 def tile_list(tiles: Sequence[PipelineTile], query: TileQuery) -> TileList:
-    """The view that is asked for, of tiles in their order; a page that is not there is the last
-    one."""
+    """Return the requested view of the tiles in their order; a page beyond the end is the last one."""
     matching = [tile for tile in tiles if _is_meant(tile, query)]
     pages = max(-(-len(matching) // TILES), 1)
     page = min(query.page, pages)
@@ -85,7 +84,7 @@ def tile_list(tiles: Sequence[PipelineTile], query: TileQuery) -> TileList:
 
 
 def _is_meant(tile: PipelineTile, query: TileQuery) -> bool:
-    """True if each word occurs in a title, a name, a place, a city or a state, as the reader's
-    language has it."""
+    """True if each word occurs in a title, a name, a place, a city or a state, in the reader's
+    language."""
     text = " ".join((tile.name, tile.title, tile.place, *tile.towns, tile.state_text)).casefold()
     return all(word in text for word in query.search.casefold().split())

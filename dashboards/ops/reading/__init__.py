@@ -1,1 +1,1 @@
-"""What is read from the ledger for the page: publications, the last night, planners' questions."""
+"""Reads the ledger for the page: publications, the last run, what-if questions."""

@@ -1,4 +1,4 @@
-"""Absence of a ledger whose database does not answer: since when, and when it is tried again."""
+"""Absence of a ledger whose database does not answer: its start, and the time of the next retry."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from forecaster.errors import LedgerError, NoLedger
 from forecaster.ledger import connect
 from forecaster.ledger.records import Head
 
-RETRY_SECONDS = 2.0  # between two tries while the ledger is away
+RETRY_SECONDS = 2.0  # between two retries while the ledger is unavailable
 log = logging.getLogger("forecaster.page")
 
 
 @dataclass(frozen=True)
 class Absence:
-    """Instant from which a ledger could not be read, and its error."""
+    """Start of a ledger's absence, and its error."""
 
     since: datetime
     error: LedgerError
 
     def sentence(self, head: Head) -> str:
-        """Sentence for readers: since when, and as of when the shown publication is."""
+        """Sentence for readers: the start of the absence, and the time of the shown publication."""
         zone = ZoneInfo(head.timezone)
         return _(
             "The database of the forecasts has not answered since {since}. These were published "
@@ -38,8 +38,8 @@ class Absence:
 
 
 class CircuitBreaker:
-    """Circuit breaker of a ledger: while it is away one request in two seconds tries it, the others
-    fail at once. It does not guard an SQLite ledger, which is on the page's own machine."""
+    """Circuit breaker of a ledger: while it is unavailable, one request in two seconds tries it and
+    the others fail at once. It does not guard an SQLite ledger, which is on the page's own machine."""
 
     def __init__(self, url: str, clock: Callable[[], datetime]) -> None:
         self._clock = clock
@@ -48,7 +48,8 @@ class CircuitBreaker:
         self.absence: Absence | None = None
 
     def check(self) -> None:
-        """Raise LedgerError while the ledger is away, except for the request that is to try it."""
+        """Raise LedgerError while the ledger is unavailable, except for the request that retries
+        it."""
         if self.absence is not None:
             if monotonic() < self._retry_at:
                 raise LedgerError(str(self.absence.error))

@@ -1,8 +1,8 @@
-"""Row-level access to publications: an edition and a logbook of nights, narrowed to the cities that
-a reader sees.
+"""Row-level access to publications: an edition and a logbook of runs, narrowed to the cities that a
+reader sees.
 
-Nothing that these give to a reader of some cities depends on data of other cities, except through
-the published numbers of the reader's own depots; docs/SECURITY.md names the exceptions.
+Nothing that a reader of some cities gets depends on data of other cities, except through the
+published numbers of the reader's own depots; docs/SECURITY.md names the exceptions.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ HIDDEN_MESSAGE = N_("Shown to those who see every city.")
 
 
 class NothingPublished(LedgerError):
-    """The ledger is fine, and no night has published yet."""
+    """The ledger is readable, but no run has published yet."""
 
     @property
     def for_readers(self) -> str:
@@ -47,28 +47,26 @@ class NothingPublished(LedgerError):
 
 
 class NoSuchDepot(LookupError):
-    """The publication has no depot of this id."""
+    """The publication has no depot with this ID."""
 
 
 @dataclass(frozen=True)
 class Outline:
-    """A publication's depots as the page of all of them needs them, and what was expected
-    before."""
+    """A publication's depots as the board needs them, and the previous publication's medians."""
 
     depots: tuple[PublishedDepot, ...]
     before: Mapping[tuple[str, date], float]
 
 
 class Outlines:
-    """Cache of the two outlines read last. Who comes while one is being read waits for it, and
-    reads none."""
+    """Cache of the two outlines read last. Concurrent callers wait for one read and share it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._by_publication: dict[object, Outline] = {}
 
     def of(self, head: Head, ledger: Ledger) -> Outline:
-        """Raises NothingPublished when it is kept no longer."""
+        """Return the outline. Raises NothingPublished if the publication is no longer retained."""
         key = head.publication_id, head.revised_at
         with self._lock:
             if (outline := self._by_publication.get(key)) is None:
@@ -90,21 +88,20 @@ def read_outline(head: Head, ledger: Ledger) -> Outline:
 
 @dataclass(frozen=True)
 class Edition:
-    """A publication as it reads today to a reader of some cities, or of all: what it says depends
-    on nothing else."""
+    """A publication as it reads today to a reader of some cities, or of all; its content depends on
+    nothing else."""
 
     head: Head
     front: Front
-    notice: Notice | None  # what the last night quarantined
+    notice: Notice | None  # quarantined data of the last run
     ledger: Ledger
     outlines: Outlines
     cities: frozenset[str] | None = None  # None: all
-    past: bool = False  # not what is up now
+    past: bool = False  # not the current publication
     home: HolidayRegion = NOWHERE  # of depots that declare none
 
     def outline(self) -> tuple[PublishedDepot, ...]:
-        """The depots with the last days before them, without marks: read once for each
-        publication."""
+        """Return the depots with their recent days, without reasons; read once per publication."""
         return self._outline
 
     @cached_property
@@ -112,7 +109,7 @@ class Edition:
         return self._visible(self.outlines.of(self.head, self.ledger).depots)
 
     def before(self) -> Mapping[tuple[str, date], float]:
-        """Forecast of the previous publication for a depot and a day, in orders."""
+        """Return the previous publication's forecast for a depot and a day, in orders."""
         return self._before
 
     @cached_property
@@ -124,7 +121,7 @@ class Edition:
         return {place: median for place, median in medians.items() if place[0] in depot_ids}
 
     def said_before(self, depot_id: str) -> Mapping[date, PublishedDay]:
-        """Forecasts of earlier publications for a depot's past days. Raises NoSuchDepot."""
+        """Return forecasts of earlier publications for a depot's past days. Raises NoSuchDepot."""
         self.depot(depot_id)
         with self.ledger.transaction() as connection:
             return overview.earlier_forecasts(connection, self.head, depot_id)
@@ -135,8 +132,8 @@ class Edition:
         return self._visible(depots)
 
     def totals(self) -> tuple[PublishedTotal, ...]:
-        """Totals of the network and all groups for readers of every city; for others those of their
-        cities, since groups of other levels may have depots elsewhere."""
+        """Return the totals of the network and all groups for readers of every city; for others
+        those of their cities, since groups of other levels may include depots elsewhere."""
         return self._totals
 
     @cached_property
@@ -147,7 +144,7 @@ class Edition:
         return tuple(total for total in totals if total.level == "city" and total.name and total.name in self.cities)
 
     def depot(self, depot_id: str) -> PublishedDepot:
-        """Raises NoSuchDepot."""
+        """Return a depot. Raises NoSuchDepot."""
         depot = self.ledger.depot(self.head.publication_id, depot_id)
         visible = self._visible((depot,) if depot else ())
         if not visible:
@@ -155,15 +152,15 @@ class Edition:
         return visible[0]
 
     def drifts(self, depot: PublishedDepot) -> tuple[Drift, ...]:
-        """Drifts at a depot of this edition as of the last night; nothing of a past publication."""
+        """Return drifts at a depot of this edition as of the last run; none for a past publication."""
         if self.past:
             return ()
         with self.ledger.transaction() as connection:
             return drift.drifts(connection, self.head.pipeline, drift.DEPOT, depot.depot_id)
 
     def revised_at(self) -> datetime | None:
-        """Instant at which planners last changed a visible day of a depot; None where they changed
-        none."""
+        """Return the instant at which planners last changed a visible day of a depot; None if they
+        changed none."""
         head = self.head
         if self.cities is None:
             return head.revised_at
@@ -180,8 +177,8 @@ class Edition:
 
 @dataclass(frozen=True)
 class Logbook:
-    """The last nights of a pipeline, newest first, as they read now; `head` is what is published,
-    if anything is."""
+    """The latest runs of a pipeline, newest first, as they read now; `head` is the publication, if
+    any."""
 
     head: Head | None
     runs: tuple[Run, ...]
@@ -190,27 +187,28 @@ class Logbook:
     ledger: Ledger
     outlines: Outlines
     cities: frozenset[str] | None = None  # None: all
-    spec: Spec | None = None  # the pipeline file; None where the page was started without one
+    spec: Spec | None = None  # the pipeline file; None if the page was started without one
 
     def front(self) -> Front | None:
-        """Header of every page about the publication; None before anything is published."""
+        """Return the header of every page about the publication; None before the first publication."""
         if self.head is None:
             return None
         ended = next((run for run in self.runs if run.finished_at is not None), None)
         return front(self.head, self.now, fruitless(ended, self.head))
 
     def first_night(self) -> date | None:
-        """The local day of the first night that published; None before it."""
+        """Return the local day of the first run that published; None before it."""
         first = self.ledger.first_as_of(self.pipeline) if self.head and self.pipeline else None
         return first.astimezone(ZoneInfo(self.head.timezone)).date() if first and self.head else None
 
     def depots(self) -> tuple[PublishedDepot, ...]:
-        """The depots that are published, as the page of all of them shows them."""
+        """Return the published depots, as the board shows them."""
         depots = self.outlines.of(self.head, self.ledger).depots if self.head else ()
         return tuple(depot for depot in depots if _sees(self.cities, depot))
 
     def capped_depots(self) -> tuple[PublishedDepot, ...]:
-        """The depots of which a recent count is a lower bound of demand, with their recent days."""
+        """Return the depots with a recent count that is a lower bound of demand, with their recent
+        days."""
         if self.head is None:
             return ()
         with self.ledger.transaction() as connection:
@@ -218,15 +216,16 @@ class Logbook:
         return tuple(depot for depot in depots if _sees(self.cities, depot))
 
     def promotions(self) -> tuple[Promotion, ...]:
-        """Promotions, the oldest first. The reasons concern all depots together, and may name
-        some."""
+        """Return the promotions, oldest first. Reasons are hidden from readers of some cities: they
+        concern all depots together, and may name some."""
         promotions = self.ledger.promotions(self.pipeline) if self.pipeline else ()
         if self.cities is None:
             return promotions
         return tuple(replace(promotion, reason=_(HIDDEN_MESSAGE)) for promotion in promotions)
 
     def canary(self) -> CanaryTrial | None:
-        """The newest new model that was tried at some depots. Readers of some cities see theirs."""
+        """Return the latest canary trial of a new model. Readers of some cities see only their
+        depots in it."""
         trial: CanaryTrial | None = None
         if self.pipeline and (canaries := optional("canary.ledger")):
             with self.ledger.transaction() as connection:
@@ -237,7 +236,7 @@ class Logbook:
         return replace(trial, cohort=frozenset(visible), reason=_(HIDDEN_MESSAGE), judged={"days": trial.days})
 
     def tallies(self) -> tuple[Tally, ...]:
-        """Accuracy of earlier forecasts. Readers of some cities see theirs and of the
+        """Return the accuracy of earlier forecasts. Readers of some cities see only those and the
         depots in them."""
         with self.ledger.transaction() as connection:
             tallies = accuracy.all_tallies(connection, self.pipeline) if self.pipeline else ()
@@ -247,8 +246,8 @@ class Logbook:
         return tuple(tally for tally in tallies if (tally.part, tally.label) in visible)
 
     def drifts(self) -> tuple[Drift, ...]:
-        """Drifts as of the last night. Readers of some cities see theirs and of the
-        depots in them."""
+        """Return drifts as of the last run. Readers of some cities see only those and the depots in
+        them."""
         with self.ledger.transaction() as connection:
             drifts = drift.drifts(connection, self.pipeline) if self.pipeline else ()
         if self.cities is None:
@@ -257,7 +256,7 @@ class Logbook:
         return tuple(row for row in drifts if (row.part, row.label) in visible)
 
     def value(self, weeks: int) -> ValueAccount:
-        """Costs and savings of the rosters of the last weeks, for the visible cities."""
+        """Return costs and savings of the rosters of the last weeks, for the visible cities."""
         with self.ledger.transaction() as connection:
             return value_account.account(connection, self.pipeline or "", weeks, self.cities)
 
@@ -267,8 +266,8 @@ def _sees(cities: frozenset[str] | None, depot: PublishedDepot) -> bool:
 
 
 def without_network_share(depot: PublishedDepot) -> PublishedDepot:
-    """The depot without the share of the network's vans that is there: by it the needs of other
-    cities are known."""
+    """Return the depot without its share of the network's vans, which would reveal the needs of
+    other cities."""
     return replace(depot, days=tuple(map(_day_without_network_share, depot.days)))
 
 
@@ -280,5 +279,5 @@ def _day_without_network_share(day: PublishedDay) -> PublishedDay:
 
 
 def without_readings(run: Run) -> Run:
-    """The run without what is said of its readings and its model, which are of all cities."""
+    """Return the run without findings, model verdict and measurements, which concern all cities."""
     return replace(run, findings=(), message=None, verdict=None, computing=None, measures=None)

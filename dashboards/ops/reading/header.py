@@ -1,5 +1,4 @@
-"""Page header: what every page says of the publication, as its tier, when and by what it was made,
-and staleness."""
+"""Page header: a publication's tier, time, model and staleness, as every page shows them."""
 
 from __future__ import annotations
 
@@ -15,8 +14,8 @@ from forecaster.core.language import N_, _, ngettext
 from forecaster.ledger.publication import PublishedDay, PublishedTotal
 from forecaster.ledger.records import Head
 
-STALE_DAYS = 2  # the newest reading may be this old
-REPLAY = timedelta(days=1)  # between the instant whose knowledge was used and the publishing
+STALE_DAYS = 2  # maximum age of the newest reading
+REPLAY = timedelta(days=1)  # delay from `as_of` to publishing beyond which a publication counts as a replay
 MEANING = {
     "fresh": N_("Made by the newest model: it was trained {night} and admitted."),
     "champion": N_("Made by an earlier model, which stays in use: {night} no better model was ready."),
@@ -37,7 +36,7 @@ TIERS = {
 
 @dataclass(frozen=True)
 class Alarm:
-    """Problem with the shown numbers, in few words and in a sentence."""
+    """Problem with the shown numbers: a short title and a sentence."""
 
     title: str
     sentence: str
@@ -45,7 +44,7 @@ class Alarm:
 
 @dataclass(frozen=True)
 class Front:
-    """A publication as people meet it."""
+    """A publication's header as readers see it."""
 
     title: str
     tier: str
@@ -56,19 +55,18 @@ class Front:
     targets: str
     note: str | None
     stale: str | None
-    fruitless: str | None  # the last night published nothing, and when it began
+    fruitless: str | None  # sentence about a last run that published nothing, and its start
     fruitless_began: datetime | None
-    replayed: bool  # made for a past instant on purpose, which is no cause for alarm
+    replayed: bool  # deliberately made for a past instant, which is no cause for alarm
     target_dates: tuple[date, ...]
-    meant: int  # which target day is the one in front
-    near: str  # "tomorrow", "today" or nothing
+    meant: int  # index of the target day in front
+    near: str  # "tomorrow", "today" or ""
     today: date
     now: datetime
 
     @property
     def alarm(self) -> Alarm | None:
-        """Stale, of a night before one that failed, or both at once; None where nothing is
-        wrong."""
+        """Alarm if the forecasts are stale, the last run failed, or both; None otherwise."""
         if self.stale and self.fruitless:
             newest = _("The newest reading is of {day}.", day=self.cutoff)
             return Alarm(_("Stale, and the last run failed."), f"{self.fruitless} {newest}")
@@ -82,11 +80,11 @@ class Front:
 
     @property
     def tier_text(self) -> str:
-        """By what the numbers were made, in two words."""
+        """Name of the tier of the numbers, in two words."""
         return text_of_tier(self.tier)
 
     def text_of_tier(self, tier: str) -> str:
-        """The same of a depot whose numbers were made otherwise."""
+        """Return the name of another tier, such as that of a depot that differs."""
         return text_of_tier(tier)
 
     @property
@@ -97,17 +95,17 @@ class Front:
 
 
 def text_of_tier(tier: str) -> str:
-    """Name of a tier for readers: "new model", "earlier model", "same weekday"; itself where it has
-    no words."""
+    """Return the name of a tier for readers: "new model", "earlier model", "same weekday";
+    unchanged if it has no name."""
     return _(TIERS[tier]) if tier in TIERS else tier
 
 
 def front(head: Head, now: datetime, fruitless: datetime | None = None) -> Front:
-    """The front of a publication as seen at an instant; `fruitless`: a night began after it, and
-    published nothing.
+    """Return the header of a publication as seen at an instant; `fruitless` is the start of a later
+    run that published nothing.
 
-    In front stands tomorrow in the pipeline's zone; when it is not among the target days, today;
-    else the first.
+    The day in front is tomorrow in the pipeline's zone; if it is not a target day, today; else the
+    first.
     """
     zone = ZoneInfo(head.timezone)
     today = now.astimezone(zone).date()
@@ -135,12 +133,12 @@ def front(head: Head, now: datetime, fruitless: datetime | None = None) -> Front
 
 
 def in_front(targets: tuple[date, ...], today: date) -> int:
-    """Target day shown first: tomorrow, else today, else the first."""
+    """Return the index of the target day shown first: tomorrow, else today, else the first."""
     return next((targets.index(day) for day in (today + timedelta(days=1), today) if day in targets), 0)
 
 
 def in_zone(header: Front, zone: str | None) -> Front:
-    """The header as a depot's own clocks have it: its today is not everybody's. None: the
+    """Return the header in a depot's time zone, where today may be another day. None: the
     pipeline's zone."""
     if zone is None:
         return header
@@ -151,7 +149,8 @@ def in_zone(header: Front, zone: str | None) -> Front:
 
 
 def stale(targets: tuple[date, ...], cutoff: date, today: date) -> str | None:
-    """A warning when the forecasts are over, or the newest reading is more than 2 days old."""
+    """Return a warning if the forecasts are over or the newest reading is more than 2 days old,
+    else None."""
     age = (today - cutoff).days
     if targets[-1] >= today and age <= STALE_DAYS:
         return None
@@ -171,17 +170,17 @@ def without_fruit(began: datetime, zone: ZoneInfo) -> str:
 
 
 def night(published: date, today: date) -> str:
-    """Time at which the publication was made: "this night", or "in the night to Tue 17 Jun"."""
+    """Time of the publication in words: "this night", or "in the night to Tue 17 Jun"."""
     return _("this night") if published == today else _("in the night to {day}", day=display.day(published))
 
 
 def title_of(head: Head | None) -> str:
-    """What a page about nights is called; `head` is what is published."""
+    """Title of a page about runs; `head` is the current publication."""
     return (head.title or head.pipeline) if head else _("Depot forecasts")
 
 
 def zone_of(head: Head | None) -> ZoneInfo:
-    """The publication's zone; UTC before there is one."""
+    """Time zone of the publication; UTC before there is one."""
     return ZoneInfo(head.timezone if head else "UTC")
 
 
@@ -195,25 +194,25 @@ class Range:
 
 
 def median_and_range(day: PublishedDay | PublishedTotal, levels: tuple[float, ...]) -> Range:
-    """The median and the ends of the 80 % range."""
+    """Return the median and the ends of the 80 % range of a day."""
     return week_range(day.quantiles, levels)
 
 
 def week_range(quantiles: Sequence[float], levels: tuple[float, ...]) -> Range:
-    """The same of quantiles at these levels, as of a week."""
+    """Return the same for quantiles at these levels, such as those of a week."""
     return Range(*(quantiles[levels.index(level)] for level in (0.1, 0.5, 0.9)))
 
 
 def href(depot_id: str) -> str:
-    """The address of a depot's page, whatever letters its id has."""
+    """Return the address of a depot's page; any characters of its ID are escaped."""
     return "/depot/" + quote(depot_id, safe="")
 
 
 def past_query(as_of: str | None) -> str:
-    """The query of an address of a past publication; empty of the current one."""
+    """Return the query of an address of a past publication; empty for the current one."""
     return f"?as_of={quote(as_of, safe='')}" if as_of else ""
 
 
 def cell_href(depot_id: str, day: date) -> str:
-    """The address of one day of a depot."""
+    """Return the address of one day of a depot."""
     return f"/day/{day.isoformat()}/{quote(depot_id, safe='')}"

@@ -1,4 +1,4 @@
-"""Notices about the last night: what it quarantined, and whether it published nothing."""
+"""Notices about the last run: quarantined data, or a run that published nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NIGHTS = 14
 
 @dataclass(frozen=True)
 class Notice:
-    """Quarantined data of the last night: batches by the rules that stopped them, and rows."""
+    """Quarantined data of the last run: the rules that stopped its batch, and the number of rows."""
 
     stopped: tuple[str, ...]
     rows: int
@@ -34,7 +34,7 @@ class Notice:
 
 
 def notice(run: Run | None) -> Notice | None:
-    """Quarantined data of the last night; None where there is none."""
+    """Return the quarantined data of the last run; None if there is none."""
     findings = run.findings if run else ()
     stopped = tuple(sorted({str(finding["rule"]) for finding in findings if finding["severity"] == "stop"}))
     rows = sum(finding["count"] for finding in findings if finding["severity"] == "quarantine")
@@ -42,7 +42,8 @@ def notice(run: Run | None) -> Notice | None:
 
 
 def fruitless(run: Run | None, head: Head) -> datetime | None:
-    """Start of the last ended night, if it published nothing and the shown publication is older."""
+    """Return the start of the last ended run, if it published nothing and the shown publication is
+    older."""
     if run is None or run.outcome not in ("failed", "no_data") or run.started_at < head.published_at:
         return None
     return run.started_at

@@ -1,7 +1,7 @@
-"""Overview of several pipelines: one cheap look at what each has published, and counts that are
-made in the background.
+"""Overview of several pipelines: a cheap look at each one's publication, and counts computed in the
+background.
 
-A ledger that is away, slow or damaged is told of its own pipelines and holds up nobody else's.
+A ledger that is unavailable, slow or damaged affects only its own pipelines and delays no others.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ from forecaster.ledger.store import Ledger
 Count = TypeVar("Count")
 log = logging.getLogger("forecaster.page")
 
-REREAD_SECONDS = 2.0  # that a look is shown again
+REREAD_SECONDS = 2.0  # for which a look is reused
 PATIENCE = 3.0  # seconds that a reader waits for the ledgers
-STALE_SECONDS = 60.0  # that a look is shown while a newer one is being taken
-# seconds after which a ledger that has failed is not asked for its other pipelines as well
+STALE_SECONDS = 60.0  # for which a look is shown while a newer one is being read
+# seconds until a failure counts as slow: then the ledger is not queried for its other pipelines
 SLOW = 1.0
-MOST_LEDGERS = 32  # that are asked at once
-MOST_COUNTS = 4096  # that are remembered
+MOST_LEDGERS = 32  # that are read concurrently
+MOST_COUNTS = 4096  # that are cached
 
 
 @dataclass(frozen=True)
 class Look:
-    """Content of a ledger for a pipeline: its publication with the totals, and the last night; or
-    the error."""
+    """Content of a ledger for a pipeline: its publication with the totals, and the last run; or the
+    error."""
 
     head: Head | None = None
     last: Run | None = None
     totals: tuple[PublishedTotal, ...] = ()
     error: LedgerError | None = None
-    absence: Absence | None = None  # the ledger is away, and this is from memory
+    absence: Absence | None = None  # set if the ledger is unavailable and this is from memory
 
 
 class Overview:
-    """The newest look at each pipeline, taken by one for all who come meanwhile. Thread-safe."""
+    """The newest look at each pipeline; concurrent callers share one read. Thread-safe."""
 
     def __init__(self, urls: Mapping[str, str], readers: SharedReaders, clock: Callable[[], datetime]) -> None:
-        """`urls` has the ledger of each pipeline by name."""
+        """Group the pipelines by ledger; `urls` maps each pipeline's name to its ledger."""
         by_url: dict[str, list[str]] = {}
         for name, url in urls.items():
             by_url.setdefault(url, []).append(name)
@@ -62,8 +62,8 @@ class Overview:
         self._running: dict[str, Future[Mapping[str, Look]]] = {}
 
     def looks(self, names: Collection[str]) -> Mapping[str, Look]:
-        """A look at each of these pipelines, in their order; one whose ledger does not answer in
-        time says so."""
+        """Return a look at each of these pipelines, in their order; with an error if its ledger
+        does not answer in time."""
         futures = {url: self._future(url) for url in {self._urls[name] for name in names}}
         wait(futures.values(), PATIENCE)
         looks = {url: future.result() for url, future in futures.items() if future.done()}
@@ -84,7 +84,7 @@ class Overview:
 
 
 class LedgerLooks:
-    """Looks at the pipelines of one ledger; totals are read once for each publication."""
+    """Looks at the pipelines of one ledger; totals are read once per publication."""
 
     def __init__(self, url: str, names: tuple[str, ...], readers: SharedReaders, clock: Callable[[], datetime]) -> None:
         self._url, self._names, self._readers = url, names, readers
@@ -97,17 +97,18 @@ class LedgerLooks:
         return monotonic() - self._at > REREAD_SECONDS
 
     def meanwhile(self, error: LedgerError) -> Mapping[str, Look]:
-        """Previous content, while a slow ledger is being read."""
+        """Return the previous looks, while a slow ledger is being read."""
         if monotonic() - self._at < STALE_SECONDS:
             return self._looks
         self._breaker.failed(error)
         return self._in_memory()
 
     def read(self) -> Mapping[str, Look]:
-        """A look at each pipeline; while the ledger is away, the last one with the error."""
+        """Return a look at each pipeline; while the ledger is unavailable, the last one with the
+        error."""
         try:
             looks = self._all(self._readers.open(self._url))
-        except LedgerError as error:  # of whichever pipeline: each is asked for itself
+        except LedgerError as error:  # of any pipeline: query each separately
             self._breaker.failed(error)
             looks = self._in_memory() or self._each()
         else:
@@ -116,7 +117,7 @@ class LedgerLooks:
         return looks
 
     def _in_memory(self) -> Mapping[str, Look]:
-        """The last looks, if the ledger is away."""
+        """Return the last looks, if the ledger is unavailable."""
         absence = self._breaker.absence
         if absence is None or not any(look.head for look in self._looks.values()):
             return {}
@@ -126,7 +127,7 @@ class LedgerLooks:
         }
 
     def _all(self, ledger: Ledger) -> Mapping[str, Look]:
-        """All pipelines at once, in two queries, and one more for each new publication."""
+        """Read all pipelines in two queries, plus one for each new publication."""
         with ledger.transaction() as connection:
             heads = overview.heads(connection, self._names)
             last = overview.last_nights(connection, self._names)
@@ -167,8 +168,7 @@ class LedgerLooks:
 
 
 class Counts(Generic[Count]):
-    """Numbers that take a look at all depots: made one after the other next to the requests, and
-    remembered."""
+    """Numbers computed over all depots: one after the other in the background, and cached."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1, "counts")
@@ -176,7 +176,7 @@ class Counts(Generic[Count]):
         self._counts: dict[Hashable, Future[Count]] = {}
 
     def due(self, key: Hashable, make: Callable[[], Count]) -> Future[Count]:
-        """The number, or what will be it."""
+        """Return the future of a number."""
         with self._lock:
             future = self._counts.get(key)
             if future is None or (future.done() and future.exception() is not None):
@@ -190,7 +190,7 @@ class Counts(Generic[Count]):
 
 
 def ready(future: Future[Count]) -> Count | None:
-    """The number where it is there; None where it is not yet, or could not be had."""
+    """Return the number if it is available; None while it is computed or if it failed."""
     if not future.done() or future.cancelled():
         return None
     if error := future.exception():

@@ -1,4 +1,4 @@
-"""Point-in-time read of publications: what is up now, one by its id, or what was up as of an
+"""Point-in-time read of publications: the current one, one by its ID, or the one shown at an
 instant."""
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ YEARS = range(1970, 2200)
 
 
 class BadParameter(ValueError):
-    """A parameter that says nothing we know."""
+    """A parameter with an invalid value."""
 
 
 class NotRetained(LookupError):
-    """A publication that is kept no longer, or never was; the message names the oldest that is."""
+    """A publication that is no longer retained or never existed; the message names the oldest
+    retained one."""
 
 
 def instant(text: str, zone: ZoneInfo) -> datetime:
-    """An instant; without an offset on the clocks of the zone, and of a bare day its end.
+    """Parse an instant; without an offset it is in the zone, and a bare day means its end.
 
     Raises BadParameter.
     """
-    spelt = re.sub(r" (\d\d:\d\d)$", r"+\1", text)  # a + that nobody quoted arrives as a space
+    spelt = re.sub(r" (\d\d:\d\d)$", r"+\1", text)  # an unescaped + arrives as a space
     try:
         moment = datetime.fromisoformat(spelt)
     except ValueError:
@@ -44,7 +45,7 @@ def instant(text: str, zone: ZoneInfo) -> datetime:
 def find_publication(
     ledger: Ledger, current: Head, as_of: str | None, publication: int | None
 ) -> tuple[Head, datetime]:
-    """The publication, and the instant at which people looked at it. Raises BadParameter and
+    """Return the publication, and the instant at which people looked at it. Raises BadParameter and
     NotRetained."""
     zone = ZoneInfo(current.timezone)
     if as_of is not None and publication is not None:

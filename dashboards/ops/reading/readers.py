@@ -1,4 +1,4 @@
-"""Shared readers: one connection pool for each ledger, however many pipelines of one process read
+"""Shared readers: one connection pool per ledger, no matter how many pipelines of a process read
 it."""
 
 from __future__ import annotations
@@ -9,19 +9,20 @@ from forecaster.ledger.store import Ledger
 
 
 class SharedReaders:
-    """Ledgers opened for reading, by URL, the first time somebody asks. Thread-safe."""
+    """Ledgers opened for reading, by URL, on first use. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._ledgers: dict[str, Ledger] = {}
 
     def open(self, url: str) -> Ledger:
-        """Raises LedgerError where there is none to read; the next one who asks looks again."""
+        """Return the reader of a ledger. Raises LedgerError if it cannot be read; the next call
+        tries again."""
         with self._lock:
             ledger = self._ledgers.get(url)
         if ledger is not None:
             return ledger
-        # outside the lock: a database that is away takes seconds to say so
+        # outside the lock: an unavailable database takes seconds to fail
         ledger = Ledger.open_reader(url)
         with self._lock:
             first = self._ledgers.setdefault(url, ledger)
@@ -30,7 +31,7 @@ class SharedReaders:
         return first
 
     def give_back(self, url: str, ledger: Ledger) -> None:
-        """Close one that failed; whoever still has it opens its connections anew."""
+        """Close a reader that failed; other users of it reconnect."""
         with self._lock:
             if self._ledgers.get(url) is ledger:
                 del self._ledgers[url]

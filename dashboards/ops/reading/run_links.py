@@ -1,7 +1,7 @@
 """Links of a run: the report of its model on this page, and the run and the model's version in
 MLflow.
 
-They concern all depots together: who does not see every city is given none.
+They concern all depots together, so readers who do not see every city get none.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _RUN = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,99}")
 
 @dataclass(frozen=True)
 class RunLinks:
-    """Addresses of more about a run, None where there is no such page; `report` begins at this
+    """Addresses with more about a run, None if there is no such page; `report` is relative to this
     page's root."""
 
     report: str | None = None
@@ -31,11 +31,10 @@ class RunLinks:
 
 @dataclass(frozen=True)
 class RunLinker:
-    """Finds the links of runs; without a pipeline file, or for a reader who may not see them, there
-    are none."""
+    """Finds the links of runs; none without a pipeline file or for readers who may not see them."""
 
     spec: Spec | None
-    base: str | None = None  # of MLflow
+    base: str | None = None  # URL of MLflow
 
     @classmethod
     def of(cls, book: Logbook) -> RunLinker:
@@ -50,14 +49,14 @@ class RunLinker:
         return RunLinks(report, registered.address(self.base) if registered and self.base else None)
 
     def version(self, version: str | None) -> str | None:
-        """Address in MLflow of a version of the model."""
+        """Return the address in MLflow of a version of the model."""
         if self.spec is None or self.base is None or version is None:
             return None
         return addresses.version_address(self.base, self.spec.name, version)
 
 
 def report_file(spec: Spec, run_id: str) -> Path | None:
-    """The report of a run's model on disk; None where there is none, or no run can be called so."""
+    """Return the report file of a run's model; None if there is none or the run ID is invalid."""
     if not _RUN.fullmatch(run_id):
         return None
     file = spec.paths.report_of(run_id)

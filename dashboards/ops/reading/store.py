@@ -1,5 +1,5 @@
-"""Publication store: reads the ledger for the page, now or as of an instant, and numbers what is
-up."""
+"""Publication store: reads the ledger for the page, now or as of an instant, and numbers the
+current edition."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from forecaster.plugins import plugin
 if TYPE_CHECKING:
     from forecaster.config import Spec
 
-REREAD_SECONDS = 1.0  # seconds after which the ledger is read in any case
-PATIENCE = 3.0  # seconds that a reader waits for another one who asks the ledger
+REREAD_SECONDS = 1.0  # after which the ledger is read in any case
+PATIENCE = 3.0  # seconds that a reader waits for another one's read of the ledger
 
 
 @dataclass(frozen=True)
 class LedgerSnapshot:
-    """Content of the ledger at `stamp`; `at` is seconds of the monotonic clock."""
+    """Content of the ledger at `stamp`; `at` is in seconds of the monotonic clock."""
 
     stamp: object | None
     writes: int
@@ -54,13 +54,13 @@ class LedgerSnapshot:
     accepted: datetime | None  # when a crew, a schedule or a person's day was last accepted, set or answered
 
     def holds(self, stamp: object | None, writes: int) -> bool:
-        """True while its files are as they were, this page has not written, and `REREAD_SECONDS`
-        are not over."""
+        """True while the ledger's files are unchanged, this page has not written, and less than
+        `REREAD_SECONDS` have passed."""
         return self.stamp == stamp and self.writes == writes and monotonic() - self.ended < REREAD_SECONDS
 
 
 class PublicationStore:
-    """Hands out editions. Thread-safe."""
+    """Provides editions. Thread-safe."""
 
     def __init__(
         self,
@@ -71,8 +71,11 @@ class PublicationStore:
         readers: SharedReaders | None = None,
         spec: Spec | None = None,
     ) -> None:
-        """`readers` are those of all pipelines that are served together; without any the ledger has
-        its own. The pipeline file says where depots are that declare no country."""
+        """Keep the parameters; nothing is read yet.
+
+        `readers` are shared by all pipelines that are served together; by default the store has its
+        own. The pipeline file gives the location of depots that declare no country.
+        """
         where = spec.calendar if spec else None
         staffing = spec.staffing if spec else None
         features = {"notice.schedules": staffing and staffing.notice_days, "people.days": staffing and staffing.people}
@@ -90,11 +93,10 @@ class PublicationStore:
     def edition(
         self, cities: frozenset[str] | None = None, *, as_of: str | None = None, publication: int | None = None
     ) -> Edition:
-        """Current or past publication, for readers of these cities (None: all).
+        """Return the current or a past publication, for readers of these cities (None: all).
 
-        Raises LedgerError when there is no ledger to read, NothingPublished when it is empty,
-        BadParameter and NotRetained when something past was asked for that is no instant, or no
-        longer there.
+        Raises LedgerError if no ledger can be read, NothingPublished if it is empty, BadParameter
+        for an invalid past instant, and NotRetained for a publication that is no longer there.
         """
         ledger, head, last = self._now()
         if head is None:
@@ -110,12 +112,12 @@ class PublicationStore:
             return Edition(past_head, header, None, ledger, self._outlines, cities, past=True, home=self._home)
         head = head if cities is None else replace(head, note=None)  # it may name depots
         header = front(head, self._clock(), fruitless(last, head))
-        aside = notice(last) if cities is None else None  # rows of other cities may be among them
+        aside = notice(last) if cities is None else None  # may include rows of other cities
         return Edition(head, header, aside, ledger, self._outlines, cities, home=self._home)
 
     def absence_sentence(self, head: Head) -> str | None:
-        """Sentence on a page in memory while the ledger is away; None while it is not, and where
-        all days of the publication are over."""
+        """Return the sentence for a page in memory while the ledger is unavailable; None if it is
+        available, or if all days of the publication are over."""
         absence = self._breaker.absence
         header = front(head, self._clock())
         if absence is None or header.target_dates[-1] < header.today:
@@ -123,20 +125,20 @@ class PublicationStore:
         return absence.sentence(head)
 
     def head_in_memory(self) -> Head | None:
-        """Publication that was shown before the ledger was away; None where there is none to
-        show."""
+        """Return the publication shown before the ledger became unavailable; None if there is none
+        to show."""
         head = self._snapshot.head if self._snapshot else None
         return head if head is not None and self.absence_sentence(head) is not None else None
 
     def no_answer(self, seconds: float) -> None:
-        """Record that the ledger has not answered for so many seconds."""
+        """Record that the ledger has not answered for `seconds`."""
         self._breaker.failed(LedgerError(f"the ledger has not answered for {seconds:g} s"))
 
     def logbook(self, cities: frozenset[str] | None = None) -> Logbook:
-        """The last nights, whether or not they published. Raises LedgerError when there is no
-        ledger to read.
+        """Return the latest runs, whether or not they published. Raises LedgerError if no ledger
+        can be read.
 
-        Findings are of the readings of all cities: readers of some cities get none.
+        Findings concern the readings of all cities: readers of some cities get none.
         """
         ledger, head = self._head()
         newest = ledger.runs(head.pipeline if head else self._pipeline, limit=1, nights=True)
@@ -147,24 +149,23 @@ class PublicationStore:
         return Logbook(visible_head, visible_runs, self._clock(), pipeline, ledger, self._outlines, cities)
 
     def quarter_hour(self) -> int:
-        """The quarter of an hour that it is, counted from 1970: within one no zone's day begins."""
+        """Return the current quarter hour, counted from 1970: no zone's day begins within one."""
         return int(self._clock().timestamp() // 900)
 
     def reader(self) -> Ledger:
-        """The ledger, for what is no publication. Raises LedgerError when there is none to read."""
+        """Return the ledger, for data outside publications. Raises LedgerError if none can be read."""
         return self._head()[0]
 
     def close(self) -> None:
-        """Give back what the ledger's database keeps open for us alone, and what was read of it;
-        the next request opens it again."""
+        """Release the ledger and what was read of it; the next request reopens it."""
         self._ledger = self._snapshot = None
         self._outlines = Outlines()
         if self._alone:
             self._readers.close()
 
     def tag(self, edition: Edition, *parts: object) -> str:
-        """The ETag of an answer: another publication, day, notice or template, other cities, and
-        other parts, have another tag."""
+        """Return the ETag of an answer; it depends on publication, day, notice, templates, cities
+        and `parts`."""
         head, header = edition.head, edition.front
         accepted = self._snapshot.accepted if self._snapshot else None
         when = (head.published_at, head.revised_at, header.today, header.fruitless_began, accepted)
@@ -172,42 +173,43 @@ class PublicationStore:
         return self.entity_tag(head.publication_id, head.pipeline, *when, edition.notice, cities, *parts)
 
     def entity_tag(self, *parts: object) -> str:
-        """A weak ETag (RFC 9110) of an answer that depends on these parts and on what the pages are
-        made with."""
+        """Return a weak ETag (RFC 9110) of an answer that depends on these parts and on the build
+        of the pages."""
         return f'W/"{sha256("|".join(map(str, (*parts, self._build))).encode()).hexdigest()[:32]}"'
 
     def stamp(self) -> object | None:
-        """Value that changes with the ledger's files; None before it was read, and for what is no
-        file."""
+        """Return a value that changes with the ledger's files; None before the first read, and for
+        a ledger without files."""
         return self._ledger.stamp() if self._ledger else None
 
     def known(self) -> tuple[object, float] | None:
-        """The number of the edition that is up, and when the ledger said so; None where it has to
-        be read again."""
+        """Return the number of the current edition and the time of its read; None if it must be
+        read again."""
         snapshot = self._snapshot
         if snapshot is None or not snapshot.holds(self.stamp(), self._writes):
             return None
         return (snapshot.head, snapshot.last, snapshot.accepted, self.quarter_hour()), snapshot.at
 
     def read_number(self) -> tuple[object, float]:
-        """The same, read now where that is necessary. Raises LedgerError."""
+        """Return the same, read now if necessary. Raises LedgerError."""
         _, head, last = self._now()
         snapshot = self._snapshot
         number = head, last, snapshot.accepted if snapshot else None, self.quarter_hour()
         return number, snapshot.at if snapshot else monotonic()
 
     def accepted_at(self) -> datetime | None:
-        """The instant at which planners last accepted a crew, or withdrew it. Raises LedgerError."""
+        """Return the instant at which planners last accepted a crew or withdrew an acceptance.
+        Raises LedgerError."""
         self._now()
         return self._snapshot.accepted if self._snapshot else None
 
     def forget(self) -> None:
-        """Read the ledger again for the next request: this page has written."""
+        """Have the next request read the ledger again, since this page has written."""
         self._writes += 1
 
     def _now(self) -> tuple[Ledger, Head | None, Run | None]:
-        """Current publication and last night, read again when the ledger's files have changed, or
-        after a second."""
+        """Return the current publication and the last run, read again if the ledger's files have
+        changed, or after a second."""
         self._breaker.check()
         with self._only_reader():
             stamp, writes, at = self.stamp(), self._writes, monotonic()
@@ -230,7 +232,7 @@ class PublicationStore:
 
     @contextmanager
     def _only_reader(self) -> Iterator[None]:
-        """One reads for all who come meanwhile. Raises LedgerError where that takes too long and
+        """Let one thread read for all concurrent ones. Raises LedgerError if it takes too long and
         pages in memory can be shown instead."""
         has_pages = self._snapshot is not None and self._breaker.guards
         if not self._reading.acquire(timeout=PATIENCE if has_pages else -1):
@@ -251,7 +253,7 @@ class PublicationStore:
             try:
                 head = ledger.current(self._pipeline)
             except LedgerError:
-                self._ledger = None  # the next request looks again from the start
+                self._ledger = None  # the next request starts over
                 self._readers.give_back(self._url, ledger)
                 raise
         except LedgerError as error:

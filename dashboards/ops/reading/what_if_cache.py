@@ -1,5 +1,5 @@
-"""What-if cache: the saved inputs and the bundle of what is published are read once, when the first
-question comes."""
+"""What-if cache: reads the saved inputs and the bundle of the publication once, on the first
+question."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from forecaster.planning.scenario import ORDERS, Supposition, WhatIfAnswer
 if TYPE_CHECKING:
     from forecaster.planning.what_if import Questions
 
-RETRY_SECONDS = 30.0  # after which a bundle that could not be used is tried again
+RETRY_SECONDS = 30.0  # until an unusable bundle is tried again
 
 
 @dataclass(frozen=True)
 class WhatIfState:
-    """What may be supposed, which of it is on or off, why no model answers (if so), and the answer
-    to a question."""
+    """The questions that can be asked: kinds, binary kinds, the reason if no model answers, and the
+    answer to a question."""
 
     kinds: tuple[str, ...]
     yes_or_no: frozenset[str] = frozenset()
@@ -31,22 +31,21 @@ class WhatIfState:
 
 
 class WhatIfCache:
-    """The what-if questions that the newest publication can answer, loaded on first use.
-    Thread-safe."""
+    """Answers what-if questions about the newest publication, loaded on first use. Thread-safe."""
 
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
         self._lock = threading.Lock()
         self._of: object = None
         self._questions: Questions | None = None
-        # when bundles that cannot be used may be looked at again, on the monotonic clock
+        # when unusable bundles may be tried again, on the monotonic clock
         self._again = 0.0
 
     def answer(self, edition: Edition, supposed: Supposition | None) -> WhatIfState:
-        """What can be asked, and the answer where something was supposed.
+        """Return the possible questions, and the answer if one is asked.
 
         Raises what `Questions.of` and `Questions.ask` raise; without a question, missing saved
-        inputs are told.
+        inputs are reported in the state.
         """
         try:
             questions = self._ready(edition)
@@ -64,7 +63,7 @@ class WhatIfCache:
     def _ready(self, edition: Edition) -> Questions:
         from forecaster.planning.refresh import NOBODY, told_crews
         from forecaster.planning.what_if import (
-            Questions,  # with what forecasts, which a page that nobody asks does without
+            Questions,  # pulls in the forecasting code, which a page without what-if questions does not need
         )
 
         head = edition.head

@@ -1,1 +1,1 @@
-"""The addresses of the page and of its API."""
+"""The routes of the page and of its API."""

@@ -53,7 +53,11 @@ class LinkOut:
 
 @dataclass(frozen=True)
 class NewLinkOut:
-    """`address` is told this once: whoever has it may look. Of a feed it is the calendar, and `rss` the feed."""
+    """A link with its address, which is shown only this once and grants access to anyone who has
+    it.
+
+    A feed has two: `address` is the calendar, `rss` the feed.
+    """
 
     link: LinkOut
     address: str
@@ -82,7 +86,7 @@ class AuditOut:
 
 
 def router(context: AccessContext) -> APIRouter:
-    """Everything here needs the role admin."""
+    """Return the admins' routes; all of them need the role admin."""
     routes = APIRouter(prefix=PREFIX, responses=TROUBLE, tags=["access"], route_class=RoleFirst)
 
     @routes.get("/links")
@@ -93,14 +97,14 @@ def router(context: AccessContext) -> APIRouter:
 
     @routes.post("/links", status_code=201)
     def make(request: Request, body: LinkRequest, admin: Admin) -> NewLinkOut:
-        """Make a link that opens one view, and one city where it names one."""
+        """Make a link that opens one view, limited to a city if one is given."""
         check_link(body, context)
         link, address = made_link(request, context, admin, body)
         return NewLinkOut(_out(link), address, links.rss_address(address) if body.view == links.FEED else None)
 
     @routes.delete("/links/{link_id}", responses={404: sorry("No such link")})
     def revoke(request: Request, link_id: Annotated[str, Path(max_length=64)], admin: Admin) -> LinkOut:
-        """Close a link for good."""
+        """Revoke a link permanently."""
         return _out(revoked_link(request, context, admin, link_id))
 
     @routes.get("/audit")
@@ -115,7 +119,7 @@ def router(context: AccessContext) -> APIRouter:
 
 
 def check_link(wish: LinkRequest, context: AccessContext) -> None:
-    """Raises HTTPException where the link would open nothing."""
+    """Raise HTTPException if the link would open nothing."""
     if wish.view not in (views := (*context.views, links.FEED, links.INFER, links.PERSON)):
         raise HTTPException(422, f"view: found {wish.view!r}, wanted one of {', '.join(views)}")
     ledger, pipeline = context.store.reader(), context.pipeline_shown()
@@ -132,7 +136,7 @@ def check_link(wish: LinkRequest, context: AccessContext) -> None:
 def made_link(
     request: Request, context: AccessContext, admin: Person, wish: LinkRequest
 ) -> tuple[ledger_access.Link, str]:
-    """Make a link and its row of the audit; returns it with its address."""
+    """Make a link and its audit row; returns the link and its address."""
     base = (context.access.url or str(request.base_url).rstrip("/")) + context.prefix
     link = links.new(
         wish.view,
@@ -151,7 +155,7 @@ def made_link(
 
 
 def revoked_link(request: Request, context: AccessContext, admin: Person, link_id: str) -> ledger_access.Link:
-    """Close a link for good, with its row of the audit. Raises HTTPException 404 where there is none."""
+    """Revoke a link permanently, with an audit row. Raises HTTPException 404 for an unknown link."""
     with context.writing() as connection:
         if ledger_access.link(connection, link_id) is None:
             raise HTTPException(404, f"there is no link {link_id!r}")

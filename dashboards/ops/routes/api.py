@@ -1,4 +1,5 @@
-"""HTTP routes of the JSON and CSV API: one for each view that is declared, one for a depot, and who asks."""
+"""HTTP routes of the JSON and CSV API: one per declared view, one for a depot, and one for the
+requesting person."""
 
 from __future__ import annotations
 
@@ -34,8 +35,8 @@ Number = Annotated[int | None, Query(ge=1, le=LARGEST_ID, description="A publica
 
 @dataclass(frozen=True)
 class MeOut:
-    """The requesting person; `cities` are those that they see, null: all. Writes send `csrf` as the
-    header X-CSRF-Token."""
+    """The requesting person. `cities` are those visible to them, null: all. Writes send `csrf` as
+    the header X-CSRF-Token."""
 
     name: str
     role: str
@@ -44,7 +45,7 @@ class MeOut:
 
 
 def sorry(description: str) -> dict[str, Any]:
-    """An answer that says in a sentence what went wrong."""
+    """Return the OpenAPI description of an error: a sentence that explains it."""
     schema = {"type": "object", "required": ["detail"], "properties": {"detail": {"type": "string"}}}
     return {"description": description, "content": {"application/json": {"schema": schema}}}
 
@@ -64,7 +65,7 @@ AS_CSV: dict[int | str, dict[str, Any]] = {
 
 
 def router(renderer: Renderer) -> APIRouter:
-    """All routes under /api/v1."""
+    """Return all routes under /api/v1."""
     routes = APIRouter(prefix=PREFIX, responses=TROUBLE)
     for view in VIEWS:
         endpoint = (_of_publication if view.of_publication else _of_nights)(renderer, view)
@@ -83,7 +84,8 @@ def router(renderer: Renderer) -> APIRouter:
     def depot(
         request: Request, depot_id: str, as_of: AsOf = None, publication: Number = None, format: Format = "json"
     ) -> Response:
-        """One depot's forecast with all its quantiles, in orders, and the days before it; as CSV the days ahead."""
+        """Forecast of one depot with all its quantiles, in orders, and its recent days; as CSV only
+        the days ahead."""
 
         def make(edition: Edition) -> FullDepotOut:
             return depot_out(edition.head, edition.depot(depot_id), edition.front)

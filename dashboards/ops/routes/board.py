@@ -1,4 +1,4 @@
-"""HTTP routes of the week board, of a depot's day, and of the addresses that lead to them."""
+"""HTTP routes of the week board, of a depot's day, and of the old addresses that redirect to them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ FILES = {
 
 
 def router(renderer: Renderer, page: RenderPage, *, plans: bool, spec: Spec | None) -> APIRouter:
-    """The board at /, a depot's day where there are no planners (`plans`), and what leads there."""
+    """Return the routes: the board at /, redirects to it, and, on a page without planners
+    (`plans`), a depot's day."""
     routes = APIRouter(include_in_schema=False)
 
     @routes.api_route("/", methods=GET)
@@ -49,7 +50,7 @@ def router(renderer: Renderer, page: RenderPage, *, plans: bool, spec: Spec | No
         def make(edition: Edition) -> bytes:
             return board_content(edition, query, renderer, page, plans=plans, spec=spec)
 
-        accepted_at = renderer.store.accepted_at()  # acceptances are no part of an edition
+        accepted_at = renderer.store.accepted_at()  # acceptances are not part of an edition
         return renderer.of_publication(request, HTML, make, (query, accepted_at), as_of=query.as_of or None)
 
     if not plans:
@@ -67,7 +68,8 @@ def router(renderer: Renderer, page: RenderPage, *, plans: bool, spec: Spec | No
 
 
 def _add_earlier_addresses(routes: APIRouter, renderer: Renderer) -> None:
-    """Lead from the addresses of earlier pages to where their content is; /roster?format= has files."""
+    """Redirect addresses of earlier versions to the new place of their content; /roster?format=
+    serves files."""
 
     @routes.api_route("/roster", methods=GET)
     def roster_files(request: Request) -> Response:
@@ -94,7 +96,7 @@ def _add_earlier_addresses(routes: APIRouter, renderer: Renderer) -> None:
 
 
 def _board_file(request: Request, renderer: Renderer, query: BoardQuery) -> Response:
-    """What the board shows as a file: ?format=csv or xlsx."""
+    """Return the content of the board as a file: ?format=csv or xlsx."""
     form = request.query_params["format"]
     if form not in FILES:
         raise HTTPException(422, _("format: found {form}, wanted {forms}", form=form[:40], forms=", ".join(FILES)))
@@ -120,7 +122,7 @@ def _moved(request: Request, address: str) -> Response:
 def board_content(
     edition: Edition, query: BoardQuery, renderer: Renderer, page: RenderPage, *, plans: bool, spec: Spec | None
 ) -> bytes:
-    """The page of the board."""
+    """Render the page of the board."""
     front, dates = edition.front, _publication_days(edition)
     shown = edition.head.published_at.astimezone(ZoneInfo(edition.head.timezone)).date().isoformat()
     earlier = max((day for day in dates if day < shown), default="")
@@ -146,7 +148,7 @@ def board_content(
 
 
 def _decisions(edition: Edition, spec: Spec | None) -> tuple[RailDecision, ...]:
-    """What is to be decided today, of crews that nobody has accepted."""
+    """Return today's open decisions: crews that nobody has accepted."""
     head, front = edition.head, edition.front
     with edition.ledger.transaction() as connection:
         accepted = accepted_crews.read_accepted(connection, head.pipeline, front.today)
@@ -154,7 +156,7 @@ def _decisions(edition: Edition, spec: Spec | None) -> tuple[RailDecision, ...]:
 
 
 def _schedule(edition: Edition, spec: Spec | None) -> tuple[str, ...]:
-    """The state of each week, where schedules are published."""
+    """Return the state of each week, if schedules are published."""
     if edition.past or spec is None or spec.staffing is None or spec.staffing.notice_days is None:
         return ()
     lines: tuple[str, ...] = plugin("notice.routes").schedule_lines(edition, spec)
@@ -162,14 +164,15 @@ def _schedule(edition: Edition, spec: Spec | None) -> tuple[str, ...]:
 
 
 def _publication_days(edition: Edition) -> list[str]:
-    """The local days as of which something was published, newest first."""
+    """Return the local days with a publication, newest first."""
     zone = ZoneInfo(edition.head.timezone)
     heads = edition.ledger.publications(edition.head.pipeline)
     return [head.published_at.astimezone(zone).date().isoformat() for head in heads]
 
 
 def _actuals(edition: Edition, query: BoardQuery, renderer: Renderer) -> Counts:
-    """Counts of the days that a past publication forecast, of the publication after its last day."""
+    """Return the actuals of the days that a past publication forecast, from the publication after
+    its last day."""
     if not edition.past or query.beside != ACTUAL:
         return {}
     ended = edition.front.target_dates[-1] + timedelta(days=1)
@@ -181,7 +184,7 @@ def _actuals(edition: Edition, query: BoardQuery, renderer: Renderer) -> Counts:
 
 
 def _plan_files(shifts: bool, query: BoardQuery) -> list[tuple[str, str]]:
-    """Addresses and names of the plans of people as files."""
+    """Return addresses and names of the files with the people's plans."""
     if not shifts or (weeks := optional("people.routes")) is None:
         return []
     files: list[tuple[str, str]] = weeks.files_of_all(query.city)

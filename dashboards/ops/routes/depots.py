@@ -22,7 +22,7 @@ GET = ["GET", "HEAD"]
 
 
 def router(renderer: Renderer, page: RenderPage, *, plans: bool) -> APIRouter:
-    """The page of a depot; `plans` says whether there are pages for planners."""
+    """Return the route of a depot's page; `plans` is true if there are pages for planners."""
     routes = APIRouter(include_in_schema=False)
 
     @routes.api_route("/depot/{depot_id:path}", methods=GET)
@@ -48,10 +48,10 @@ def depot_content(
     who: object = None,
     as_of: str | None = None,
 ) -> bytes:
-    """A depot's page, on its own clocks, with `day` in front, by default tomorrow.
+    """Render a depot's page, in its own time zone, with `day` in front, by default tomorrow.
 
-    `mine`: whoever asks has it remembered; `as_of`: the past instant that was asked for. Raises NoSuchDepot, and
-    HTTPException for a day that is not published.
+    `mine`: the page was opened as "my depot"; `as_of`: the requested past instant. Raises
+    NoSuchDepot, and HTTPException for a day that is not published.
     """
     depot = edition.depot(depot_id)
     front = in_zone(edition.front, depot.timezone)
@@ -74,7 +74,8 @@ def depot_content(
 
 
 def with_day_in_front(front: Front, day: date) -> Front:
-    """The header with another day in front. Raises HTTPException for one that is not published."""
+    """Return the header with another day in front. Raises HTTPException for a day that is not
+    published."""
     if day not in front.target_dates:
         days = display.days(front.target_dates)
         raise HTTPException(404, _("found {day}, wanted one of {days}", day=display.day(day), days=days))

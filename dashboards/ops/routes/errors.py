@@ -1,4 +1,4 @@
-"""Error handlers: a page with a plain sentence, or for the API the same sentence as JSON."""
+"""Error handlers: a page with a plain sentence; for the API the same sentence as JSON."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Refuse = Callable[[Request, int, str], Response]
 
 
 def refusing(page: RenderPage) -> Refuse:
-    """Makes the answer to whatever went wrong."""
+    """Return a function that makes the answer to any error."""
 
     def refuse(request: Request, status: int, sentence: str) -> Response:
         headers = {**HEADERS, "Cache-Control": "no-store"} | ({"Retry-After": "60"} if status == 503 else {})
@@ -53,7 +53,7 @@ def refusing(page: RenderPage) -> Refuse:
 
 
 def handle(app: FastAPI, refuse: Refuse) -> None:
-    """Give the app an answer to each kind of trouble."""
+    """Register a handler for each kind of error."""
 
     @app.exception_handler(LedgerError)
     def no_ledger(request: Request, error: LedgerError) -> Response:
@@ -86,7 +86,7 @@ def handle(app: FastAPI, refuse: Refuse) -> None:
         return answer
 
     @app.exception_handler(ClientDisconnect)
-    def gone(request: Request, error: ClientDisconnect) -> Response:  # who hears it no more, and no log is filled
+    def gone(request: Request, error: ClientDisconnect) -> Response:  # nobody receives this; it keeps the log clean
         return refuse(request, 400, _("the request body is incomplete"))
 
     @app.exception_handler(Exception)
@@ -99,7 +99,7 @@ def handle(app: FastAPI, refuse: Refuse) -> None:
 
 
 def _refusal(request: Request, error: HTTPException) -> tuple[str, dict[str, str]]:
-    """The sentence and the headers of an error of the framework."""
+    """Return the sentence and the headers for an error of the framework."""
     here, headers = _short(access_context(request).prefix + request.url.path), dict(error.headers or {})
     if error.detail == "Not Found":
         return _("there is nothing at {address}", address=here), headers
@@ -110,7 +110,8 @@ def _refusal(request: Request, error: HTTPException) -> tuple[str, dict[str, str
 
 
 def _methods(request: Request) -> list[str]:
-    """The methods that an address takes: those of all its routes, and HEAD where it takes GET."""
+    """Return the methods that an address accepts: those of all its routes, and HEAD if it accepts
+    GET."""
     routes = [context.original_route for context in iter_route_contexts(request.app.routes)]
     at = [route for route in routes if route.matches({**request.scope, "method": ""})[0] is not Match.NONE]
     methods = {method for route in at for method in getattr(route, "methods", None) or ()}
@@ -119,14 +120,15 @@ def _methods(request: Request) -> list[str]:
 
 
 def _told(request: Request, error: ForecasterError) -> str:
-    """All of it to admins and on the page of health; a sentence without files, keys and addresses to other readers."""
+    """Return the full error for admins and on the health page; for other readers a sentence without
+    files, keys and addresses."""
     who = getattr(request.state, "person", None)
     admin = isinstance(who, Person) and who.may("admin")
     return str(error) if admin or request.url.path == "/health" else _(error.for_readers)
 
 
 def _parameter_problem(error: dict[str, object]) -> str:
-    """Found value and wanted value of a parameter."""
+    """Describe the invalid value and the expected value of a parameter."""
     place, message = error.get("loc", ()), str(error.get("msg", "")).removeprefix("Input should be ")
     where = ".".join(str(part) for part in place[1:]) if isinstance(place, tuple | list) else ""
     return _(
@@ -142,5 +144,5 @@ def _short(text: str) -> str:
 
 
 def whole_sentence(text: str) -> str:
-    """With a capital and a full stop."""
+    """Return the text with a capital and a full stop."""
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!")) else ".")

@@ -1,4 +1,5 @@
-"""HTTP routes of feeds: the RSS feed and the calendar that a link's token opens, for its depot, its city, or all."""
+"""HTTP routes of feeds: the RSS feed and the calendar opened by a link's token, for its depot, its
+city, or all."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from forecaster.ledger.access import Link
 
 
 def router(renderer: Renderer, context: AccessContext) -> APIRouter:
-    """Both forms; `?depot=` and `?city=` narrow what the link shows. A link that opens nothing is a 404."""
+    """Return the routes of both formats; `?depot=` and `?city=` narrow the link's scope. An invalid
+    link is a 404."""
     routes = APIRouter(include_in_schema=False)
 
     @routes.get("/feed/{token}/rss")
@@ -49,7 +51,7 @@ def _answer(
     make: Callable[[Edition, DigestScope, str], bytes],
 ) -> Response:
     link, reader = links.feed_reader(context, token)
-    request.state.person = reader  # whoever has signed in next to it: the link alone says what is seen
+    request.state.person = reader  # the link alone determines what is visible, even if somebody is signed in
     base = (context.access.url or str(request.base_url).rstrip("/")) + context.prefix
     try:
         scope = _scope(link, request.query_params.get("depot", ""), request.query_params.get("city", ""))
@@ -63,8 +65,8 @@ def _answer(
 
 
 def _scope(link: Link, depot_id: str, city: str) -> DigestScope:
-    """Requested scope, within that of the link. Raises NoSuchDepot, NoSuchCity for what lies
-    outside."""
+    """Return the requested scope, within that of the link. Raises NoSuchDepot and NoSuchCity for a
+    scope outside it."""
     if link.depot_id is not None:
         if depot_id not in ("", link.depot_id):
             raise NoSuchDepot(depot_id)
@@ -77,7 +79,8 @@ def _scope(link: Link, depot_id: str, city: str) -> DigestScope:
 
 
 def _items(renderer: Renderer, edition: Edition, scope: DigestScope, base: str) -> list[FeedItem]:
-    """The digests of the last days, as they were read then; of days before a depot was there, none."""
+    """Return the digests of the last days, as readers saw them then; none for days before a depot
+    existed."""
     items = [FeedItem(edition, digest(edition, scope, base))]
     for head in feeds.publications_of_days(edition):
         if head.publication_id == edition.head.publication_id:

@@ -1,7 +1,8 @@
-"""Health checks: liveness (the process is up) and readiness (it has something to show), as load balancers ask them.
+"""Health checks for load balancers: liveness (the process is up) and readiness (it has something to
+show).
 
-They are answered to everyone, as often as asked and under whatever name: what answers costs nothing, or a look at the
-ledger that is taken once a second for all.
+They are answered to everyone, without rate limit and under any host name: an answer costs nothing,
+or shares a look at the ledger that is taken once a second.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from fastapi.responses import PlainTextResponse, Response
 from dashboards.ops.reading.store import PublicationStore
 from forecaster.errors import LedgerError
 
-READINESS_SECONDS = 1.0  # that what is known of the ledger is told again
+READINESS_SECONDS = 1.0  # for which a known readiness is reused
 
 
 @dataclass(frozen=True)
 class Readiness:
-    """Readiness with a sentence for signed-in people, and one for admins; `at` is of the monotonic
+    """Readiness with a sentence for signed-in people, and one for admins; `at` is on the monotonic
     clock."""
 
     ready: bool
@@ -61,18 +62,18 @@ class ReadinessCache:
 
 
 def router(store: PublicationStore) -> APIRouter:
-    """Routes for machines: liveness and readiness."""
+    """Return the routes for machines: liveness and readiness."""
     routes, cache = APIRouter(tags=["health"]), ReadinessCache(store)
 
     @routes.get("/healthz", response_class=PlainTextResponse)
-    async def healthz() -> str:  # which waits for no thread
-        """The process is up."""
+    async def healthz() -> str:  # async: needs no free thread
+        """Liveness: the process is up."""
         return "ok\n"
 
     @routes.get("/readyz", response_class=PlainTextResponse, responses={503: {"description": "Not ready, and why"}})
     def readyz(request: Request) -> Response:
-        """Something is published, and the ledger can be read or pages are in memory; else 503 and, for who has
-        signed in, why."""
+        """Readiness: something is published, and the ledger can be read or pages are in memory.
+        Otherwise 503, with the reason for signed-in people."""
         who, readiness = request.state.person, cache.now()
         plain = "ready" if readiness.ready else "not ready"
         sentence = readiness.for_admins if who and who.may("admin") else readiness.sentence if who else plain

@@ -1,4 +1,5 @@
-"""Route of "my depot": a browser remembers one depot, in a cookie of its own; no sign-in or script is needed."""
+"""Route of "my depot": a browser remembers one depot, in a separate cookie; needs neither sign-in
+nor a script."""
 
 from __future__ import annotations
 
@@ -16,12 +17,12 @@ from dashboards.ops.routes.depots import depot_content
 
 COOKIE = "my_depot"
 A_YEAR = 365 * 24 * 3600
-LONGEST = 1000  # characters of an id that a cookie holds
+LONGEST = 1000  # characters of a depot ID in the cookie
 
 
 def my_depot(renderer: Renderer, page: RenderPage, *, plans: bool) -> APIRouter:
-    """`/my-depot` is the page of the depot that this browser remembers; `?depot=ID` has it remember that one, and
-    `?depot=` none."""
+    """Return the route `/my-depot`: the page of the depot that this browser remembers. `?depot=ID`
+    sets it, `?depot=` clears it."""
     router = APIRouter(include_in_schema=False)
 
     @router.get("/my-depot")

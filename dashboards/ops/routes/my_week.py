@@ -1,4 +1,5 @@
-"""HTTP routes of a person's own week, which their link opens: the shifts, their answers, and their calendar."""
+"""HTTP routes of a person's own week, which their link opens: the shifts, their answers, and their
+calendar."""
 
 from __future__ import annotations
 
@@ -33,8 +34,8 @@ Reader = Annotated[Person, Depends(require("viewer"))]
 
 
 class AnswerForm(BaseModel):
-    """A person's answer to a day; `shift` is the one that they saw, empty on a free day, `take` one that a colleague
-    offers."""
+    """A person's answer for a day. `shift` is the shift that they saw, empty on a free day; `take`
+    is a colleague's offered shift."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     day: Day
@@ -53,7 +54,7 @@ class MyWeekRoutes:
     refuse: Refuse
 
     def router(self) -> APIRouter:
-        """The routes under /my-week."""
+        """Return the routes under /my-week."""
         routes = APIRouter(include_in_schema=False)
         routes.add_api_route(links.MY_WEEK, self.show)
         routes.add_api_route(links.MY_CALENDAR, self.calendar)
@@ -61,7 +62,7 @@ class MyWeekRoutes:
         return routes
 
     def show(self, request: Request) -> Response:
-        """The week of the person whose link the browser holds."""
+        """Show the week of the person whose link the browser holds."""
         edition, file = self._mine(request)
         who = {"plan": file.weeks[0].plan, "csrf": csrf_token(request)}
         return Response(
@@ -69,13 +70,14 @@ class MyWeekRoutes:
         )
 
     def calendar(self, request: Request) -> Response:
-        """The calendar of this person; it has no ETag, by which readers share a copy."""
+        """Return this person's calendar, without an ETag, since an ETag would let readers share a
+        cached copy."""
         named = {"Content-Disposition": 'attachment; filename="my-week.ics"'}
         return Response(self._mine(request)[1].write("ics"), media_type=MEDIA_TYPES["ics"], headers=named)
 
     async def answer(self, request: Request, reader: Reader, content: Body) -> Response:
-        """Write an answer, and lead back to the week."""
-        request.state.audited = True  # a repeated answer changes nothing and has no entry
+        """Write an answer, and redirect to the week."""
+        request.state.audited = True  # a repeated answer changes nothing and is not audited
         try:
             await run_in_threadpool(self._save, request, content)
         except (OverrideError, ValidationError) as error:
@@ -85,7 +87,7 @@ class MyWeekRoutes:
         return RedirectResponse(self.context.prefix + links.MY_WEEK, 303)
 
     def _mine(self, request: Request) -> tuple[Edition, WeekFile]:
-        """The plan of the person whose link it is. Raises DeadLink."""
+        """Return the plan of the link's person. Raises DeadLink."""
         edition = self.context.store.edition()
         try:
             return edition, my_file(edition, *links.of_person(request, self.context))
@@ -102,7 +104,7 @@ class MyWeekRoutes:
         self.context.store.forget()
 
     def _save(self, request: Request, content: bytes) -> None:
-        """Write the answer, and the plan that follows it."""
+        """Write the answer, and have the plan refreshed."""
         form = AnswerForm.model_validate(fields(request, content))
         edition, file = self._mine(request)
         day = next((day for day in my_week(edition, file) if day.date == form.day), None)
@@ -127,6 +129,6 @@ class MyWeekRoutes:
                 raise OverrideError(_("your shift on {day} has changed; load your week again", day=day.day))
             if changed:
                 refresh.refresh_within(connection, pipeline, self.spec.paths)
-                # without the name, since the audit is kept for ever
+                # without the name, since the audit is kept forever
                 what = "a free day" if form.answer in ("wished", "unwished") else form.shift or "a free day"
                 audit(request, f"{form.answer} {what} of {form.day} at {depot_id}", connection)

@@ -1,4 +1,4 @@
-"""HTTP routes of the HTML pages, and the service worker that shows them again where there is no connection."""
+"""HTTP routes of the HTML pages, and the service worker that shows them offline."""
 
 from __future__ import annotations
 
@@ -45,8 +45,10 @@ MOVED = {
 
 
 def pages(renderer: Renderer, page: RenderPage, *, plans: bool = False, spec: Spec | None = None) -> APIRouter:
-    """The routes of all pages that are for reading; `plans` says whether there are those for planners too, `spec` has
-    what is promised. Each has its view in `views.catalogue`."""
+    """Return the routes of all read-only pages; each has its view in `views.catalogue`.
+
+    `plans` is true if there are also pages for planners; `spec` declares the service objectives.
+    """
     router = APIRouter(include_in_schema=False)
     router.include_router(board.router(renderer, page, plans=plans, spec=spec))
     router.include_router(depots.router(renderer, page, plans=plans))
@@ -56,7 +58,8 @@ def pages(renderer: Renderer, page: RenderPage, *, plans: bool = False, spec: Sp
 
     @router.get("/worker.js")
     def worker() -> Response:
-        # It lies at the root, since a worker sees no page above it, and a browser asks for it anew each day.
+        # The worker's path is at the root, since a worker controls only pages at or below its path;
+        # browsers refetch it daily.
         return FileResponse(WORKER, media_type="text/javascript", headers={"Cache-Control": "no-cache"})
 
     return router
@@ -127,7 +130,7 @@ def _of_the_past(router: APIRouter, renderer: Renderer, page: RenderPage, spec: 
 
 
 def _moved(router: APIRouter) -> None:
-    """Addresses of earlier pages, which lead to where their content is."""
+    """Redirect addresses of earlier versions to the new place of their content."""
 
     def moved(request: Request) -> Response:
         prefix = request.app.state.access_context.prefix

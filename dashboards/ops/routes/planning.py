@@ -1,7 +1,7 @@
-"""HTTP routes for planners: what-if (scenarios), overrides and what they were worth, as pages and as JSON.
+"""HTTP routes for planners: what-if (scenarios), overrides and their value, as pages and as JSON.
 
-Whoever may read may ask what-if, which keeps nothing; planners save and withdraw. Everybody finds the depots of their
-own cities, and what overrides were worth is told to those who see all.
+Every reader may ask what-if, which stores nothing; planners save and withdraw. People find only the
+depots of their own cities; the value of overrides is shown only to people who see all cities.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ Number = Annotated[int, Path(ge=1, le=LARGEST_ID)]
 
 
 def router(spec: Spec, store: PublicationStore, page: RenderPage, refuse: Refuse) -> APIRouter:
-    """The planners' routes for a pipeline; `page` renders a template, `refuse` answers with a plain sentence."""
+    """Return the planners' routes for a pipeline; `page` renders a template, `refuse` answers with
+    a plain sentence."""
     planning = PlanningRoutes(spec, store, page, refuse)
     routes = APIRouter(responses=TROUBLE | GONE | UNANSWERED, route_class=RoleFirst)
 
@@ -99,9 +100,9 @@ def router(spec: Spec, store: PublicationStore, page: RenderPage, refuse: Refuse
 
 
 class PlanningRoutes:
-    """The endpoints of one pipeline's planners, and what they share.
+    """The endpoints for planners of one pipeline, with their shared helpers.
 
-    The names and the docstrings of those under /api/v1 are the API's own: its schema shows them.
+    Names and docstrings of the endpoints under /api/v1 appear in the API's schema.
     """
 
     def __init__(self, spec: Spec, store: PublicationStore, page: RenderPage, refuse: Refuse) -> None:
@@ -122,7 +123,8 @@ class PlanningRoutes:
         others: Annotated[list[str], Query()] = [],  # noqa: B006 -- FastAPI copies it
         as_of: Annotated[str | None, Query(max_length=64)] = None,
     ) -> Response:
-        """A depot's day: what is expected and why, a what-if of it, and the form that saves it as an override."""
+        """Show a depot's day: the forecast with its reasons, a what-if, and the form that saves it
+        as an override."""
 
         def make() -> Response:
             edition = self._store.edition(person(request).cities, as_of=as_of)
@@ -163,14 +165,14 @@ class PlanningRoutes:
         return self._or_refused(request, make)
 
     def book_page(self, request: Request) -> Response:
-        """Every override, and what those of past days were worth."""
+        """Show every override, and the value of those for past days."""
         edition = self._edition(request)
         view = book(self._visible(edition), self._account(edition), edition.head)
         body = self._page("overrides.html", front=edition.front, book=view, who=form_context(request))
         return Response(body, media_type=HTML)
 
     async def save_form(self, request: Request, by: Planner, content: Body) -> Response:
-        """Save the overrides of a form, and lead to its day."""
+        """Save the overrides of a form, and redirect to its day."""
 
         def make() -> Response:
             return self._save_group(request, by, content, partial(_to_day, request), self._form_group)
@@ -178,7 +180,7 @@ class PlanningRoutes:
         return await run_in_threadpool(self._or_refused, request, make)
 
     async def withdraw_form(self, request: Request, number: Number, by: Planner, content: Body) -> Response:
-        """Withdraw an override by a form, and lead to its day."""
+        """Withdraw an override by a form, and redirect to its day."""
 
         def make() -> Response:
             return self._withdraw(request, by, number, content, partial(_to_day, request))
@@ -199,8 +201,8 @@ class PlanningRoutes:
         last: Annotated[date | None, Query(description="Last day of a range that begins with date")] = None,
         format: Format = "json",
     ) -> Response:
-        """A depot's day if one thing were otherwise, or several depots' days; as CSV a row for each number, before and
-        after."""
+        """Forecast of a depot's day, or of several depots' days, with one thing changed; as CSV one
+        row per number, before and after."""
         edition = self._edition(request)
 
         def make() -> Response:
@@ -214,22 +216,23 @@ class PlanningRoutes:
         return self._or_refused(request, make)
 
     def overrides(self, request: Request, format: Format = "json") -> Response:
-        """Every override, withdrawn ones too, the oldest first."""
+        """Every override, including withdrawn ones, oldest first."""
         rows = self._visible(self._edition(request))
         if format == "csv":
             return attached(csv.sheet(Override, rows).csv(), "overrides")
         return Response(to_json(OverridesOut(list(rows))), media_type=JSON)
 
     def worth(self, request: Request, format: Format = "json") -> Response:
-        """Value of overrides: orders of error of the model less those of planners; of all cities or
-        of none. As CSV all, then by reason, then by planner."""
+        """Value of overrides: the model's errors in orders less those of the planners; of all
+        cities or of none. As CSV in total, then by reason, then by planner."""
         worth = self._account(self._edition(request))
         if format == "csv":
             return attached(worth_sheet(worth).csv(), "overrides-worth")
         return Response(to_json(worth), media_type=JSON)
 
     async def save(self, request: Request, by: Planner, content: Body) -> Response:
-        """Save an override: depot_id, target_date, orders, reason, note, until, and by where nobody signs in."""
+        """Save an override: depot_id, target_date, orders, reason, note, until, and, without
+        sign-in, by."""
 
         def make() -> Response:
             return self._save(request, by, content, partial(_as_json, 201))
@@ -237,7 +240,7 @@ class PlanningRoutes:
         return await run_in_threadpool(self._or_refused, request, make)
 
     async def save_group(self, request: Request, by: Planner, content: Body) -> Response:
-        """Save an override for each open day of several depots or days, all of them or none."""
+        """Save an override for each open day of several depots or days, all or none."""
 
         def make() -> Response:
             return self._save_group(request, by, content, partial(_as_json, 201), self._api_group)
@@ -245,7 +248,7 @@ class PlanningRoutes:
         return await run_in_threadpool(self._or_refused, request, make)
 
     async def withdraw(self, request: Request, number: Number, by: Planner, content: Body) -> Response:
-        """Withdraw an override: note, and by where nobody signs in."""
+        """Withdraw an override: note and, without sign-in, by."""
 
         def make() -> Response:
             WithdrawalIn.model_validate(fields(request, content))
@@ -256,7 +259,7 @@ class PlanningRoutes:
     # --- what they share ----------------------------------------------------------------------------------------------
 
     def _or_refused(self, request: Request, make: Callable[[], Response]) -> Response:
-        """The answer, or a sentence about what is wrong with the question."""
+        """Return the answer, or a sentence about the problem with the request."""
         try:
             return make()
         except (OverrideError, ValidationError) as error:
@@ -271,7 +274,7 @@ class PlanningRoutes:
         return planner.visible(edition, service.list_overrides(edition.ledger, edition.head.pipeline))
 
     def _account(self, edition: Edition) -> Account:
-        """Value of overrides; empty for readers of some cities, since it sums over all."""
+        """Return the value of overrides; empty for readers of some cities, since it sums over all."""
         if edition.cities is not None:
             return account((), self._spec.overrides.min_days)
         return service.value_added(edition.ledger, edition.head.pipeline, self._spec.overrides.min_days)
@@ -279,7 +282,7 @@ class PlanningRoutes:
     def _save(self, request: Request, by: Person, content: bytes, answer: Answer) -> Response:
         wish = WishIn.model_validate(fields(request, content))
         if by.cities is not None:
-            self._edition(request).depot(wish.depot_id)  # of a city that they see, or there is no such depot
+            self._edition(request).depot(wish.depot_id)  # must be in a visible city; otherwise it counts as unknown
         override = ProposedOverride(
             wish.depot_id,
             wish.target_date,
@@ -303,7 +306,7 @@ class PlanningRoutes:
         return answer(service.save_group(self._spec, group, audit=auditing(request)))
 
     def _form_group(self, request: Request, by: Person, values: dict[str, Any]) -> OverrideGroup:
-        """The wish of a form; a city is those of its depots that the planner sees."""
+        """Return the overrides of a form; a city means those of its depots that the planner sees."""
         wish = WishForm.model_validate(values)
         edition = self._edition(request)
         others = planner.neighbours(edition, edition.depot(wish.depot_id)) if wish.scope == CITY else ()
@@ -313,7 +316,8 @@ class PlanningRoutes:
         return group
 
     def _api_group(self, request: Request, by: Person, values: dict[str, Any]) -> OverrideGroup:
-        """The wish of a JSON object. Raises NoSuchDepot for depots that the planner does not see."""
+        """Return the overrides of a JSON object. Raises NoSuchDepot for depots that the planner
+        does not see."""
         wish = GroupIn.model_validate(values)
         group = wish.group(planner.name(by, wish.by))
         if by.cities is not None:
@@ -335,14 +339,14 @@ class PlanningRoutes:
         name, note = planner.name(by, withdrawal.by), withdrawal.note.strip()
         if withdrawal.together:
             group = service.saved_together(self._visible(self._edition(request)), number)
-            if group:  # else it is not there, or was withdrawn, which is refused below
+            if group:  # otherwise it is unknown or withdrawn, and rejected below
                 ids = [override.id for override in group]
                 return answer(service.withdraw_group(self._spec, ids, by=name, note=note, audit=auditing(request)))
         return answer(service.withdraw(self._spec, number, by=name, note=note, audit=auditing(request)))
 
 
 def _crew(day: PublishedDay) -> dict[str, object]:
-    """Crews of a day by shift, "" for the whole day, and whether a planner set them."""
+    """Return a day's crews by shift, "" for the whole day, and whether a planner set them."""
     roster = day.roster
     missing = dict(roster.missing) if roster else {}
     shifts = [(name, count + missing.get(name, 0)) for name, count in roster.shifts] if roster else []
@@ -357,7 +361,7 @@ def form_context(request: Request) -> dict[str, object]:
 
 def auditing(request: Request) -> service.Audit[Any]:
     """Return a function that writes the audit entry of a change within its transaction."""
-    request.state.audited = True  # a repeated write changes nothing and has no entry
+    request.state.audited = True  # a repeated write changes nothing and is not audited
 
     def auditing(connection: sa.Connection, change: Change) -> None:
         with use_language(ENGLISH):  # the language of the audit log

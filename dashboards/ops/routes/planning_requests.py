@@ -1,4 +1,4 @@
-"""What planners send and ask: the fields of their forms and JSON objects, and the questions of a what-if."""
+"""Requests of planners: the fields of their forms and JSON objects, and what-if questions."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from forecaster.planning.overrides import shown
 from forecaster.planning.scenario import WITHOUT_VALUE, Supposition
 
 LARGEST = 16_384  # bytes of a form
-MOST_FIELDS = 2_000  # of a form, whose list of depots or of people's days has a field for each
-CREW = "crew."  # with which the names of the fields of a crew set by hand begin
-LISTS = ("others",)  # fields of a form that may come several times
+MOST_FIELDS = 2_000  # of a form: lists of depots or of people's days have one field each
+CREW = "crew."  # prefix of the fields of a crew set by hand
+LISTS = ("others",)  # fields of a form that may be repeated
 
 
 def _as_written(day: object) -> object:
-    # digits alone would be seconds since 1970
+    # pydantic would read bare digits as seconds since 1970
     if day is not None and not (isinstance(day, str) and re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", day)):
         raise ValueError("wanted a day such as 2025-06-18")
     return day
 
 
 def _no_truth(value: object) -> object:
-    if isinstance(value, bool):  # which Python takes for 1 or 0
+    if isinstance(value, bool):  # Python treats it as 1 or 0
         raise ValueError("input should be a number")
     return value
 
@@ -47,7 +47,8 @@ Share = Annotated[float, BeforeValidator(_no_truth)]
 
 
 class WishIn(BaseModel):
-    """An override to be saved; `until` is the last day whose publication takes it up, the day itself by default."""
+    """An override to be saved. `until` is the last day whose publication applies it, by default the
+    day itself."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     depot_id: str
@@ -68,13 +69,13 @@ class WithdrawalIn(BaseModel):
 
 
 class WithdrawalForm(WithdrawalIn):
-    """The same by a form; `together`: with those that were saved at once with it."""
+    """The same as a form; `together` also withdraws the overrides saved at the same time."""
 
     together: bool = False
 
 
 class CrewWithdrawalForm(BaseModel):
-    """The form of a depot-day of which nothing is accepted any more."""
+    """The form that withdraws the acceptance of a depot-day's crew."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     depot_id: str
@@ -82,7 +83,7 @@ class CrewWithdrawalForm(BaseModel):
 
 
 class CrewForm(CrewWithdrawalForm):
-    """The form of a depot-day whose crew is accepted; `drivers` is the crew that the planner saw."""
+    """The form that accepts a depot-day's crew; `drivers` is the crew that the planner saw."""
 
     drivers: int
     by: str = ""
@@ -92,7 +93,7 @@ class CrewForm(CrewWithdrawalForm):
     @model_validator(mode="before")
     @classmethod
     def _crews(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """The fields with those of the crews, as in crew.early, together."""
+        """Return the fields with those of the crews, such as crew.early, combined."""
         crews = {name.removeprefix(CREW): value for name, value in values.items() if name.startswith(CREW)}
         return {name: value for name, value in values.items() if not name.startswith(CREW)} | {"crews": crews}
 
@@ -107,7 +108,7 @@ class ShiftEditIn(BaseModel):
 
 
 class ShiftEditsIn(BaseModel):
-    """Edits of a depot's week, which are saved all or none, or only tried."""
+    """Edits of a depot's week, to be saved, all or none, or only tried."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     depot_id: str
@@ -117,8 +118,9 @@ class ShiftEditsIn(BaseModel):
 
 
 class GroupIn(BaseModel):
-    """Overrides of several depots or days: either `depot_ids` or a `city`, either `orders` a day or `percent` of what
-    the model says now; `until` is the last day whose publication takes them up, each day itself by default."""
+    """Overrides of several depots or days: either `depot_ids` or a `city`, and either `orders` per
+    day or `percent` of the model's current forecast. `until` is the last day whose publication
+    applies them, by default each day itself."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     depot_ids: tuple[str, ...] = ()
@@ -133,7 +135,8 @@ class GroupIn(BaseModel):
     by: str = ""
 
     def group(self, by: str) -> OverrideGroup:
-        """The wish of whoever asks. Raises OverrideError where its fields do not fit together."""
+        """Return the override group requested by a planner. Raises OverrideError for contradictory
+        fields."""
         return OverrideGroup(
             self.depot_ids,
             self.first,
@@ -149,7 +152,8 @@ class GroupIn(BaseModel):
 
 
 class WishForm(BaseModel):
-    """The form of a depot's day: the day or a range, the depot, further ones or its city, orders or per cent."""
+    """The form of a depot's day: the day or a range, the depot, others or its city, orders or per
+    cent."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
     depot_id: str
@@ -165,9 +169,10 @@ class WishForm(BaseModel):
     by: str = ""
 
     def group(self, by: str, city_depots: tuple[str, ...]) -> OverrideGroup:
-        """The wish of whoever asks; `city_depots` are the others of the depot's city that they see.
+        """Return the override group requested by a planner; `city_depots` are the city's other
+        depots that they see.
 
-        Raises OverrideError where its fields do not fit together.
+        Raises OverrideError for contradictory fields.
         """
         further = city_depots if self.scope == "city" else self.others
         orders, percent = (None, self.amount) if self.unit == "percent" else (self._whole_orders(), None)
@@ -191,7 +196,7 @@ class WishForm(BaseModel):
 
 
 async def read_body(request: Request) -> bytes:
-    """The body of a request, as far as a form may go, and one part more."""
+    """Return the body of a request up to the size limit of a form, plus the part that exceeds it."""
     content = b""
     async for part in request.stream():
         content += part
@@ -204,9 +209,9 @@ Body = Annotated[bytes, Depends(read_body)]
 
 
 def fields(request: Request, content: bytes) -> Mapping[str, Any]:
-    """The fields of a form or of a JSON object, without the CSRF token.
+    """Return the fields of a form or of a JSON object, without the CSRF token.
 
-    Raises OverrideError for one that is too large or no text.
+    Raises OverrideError for a body that is too large or invalid.
     """
     if len(content) > LARGEST:
         raise OverrideError(_("found more than {largest} bytes, wanted a form", largest=f"{LARGEST:,}"))
@@ -219,7 +224,7 @@ def fields(request: Request, content: bytes) -> Mapping[str, Any]:
 
 def _of_json(content: bytes) -> dict[str, Any]:
     values = json.loads(content or b"{}")
-    json.dumps(values, ensure_ascii=False).encode()  # half a letter cannot be kept
+    json.dumps(values, ensure_ascii=False).encode()  # rejects lone surrogates, which cannot be stored
     if not isinstance(values, dict):
         raise ValueError
     return values
@@ -232,7 +237,7 @@ def _of_form(content: bytes) -> dict[str, Any]:
 
 
 def described(body: type[BaseModel]) -> dict[str, Any]:
-    """OpenAPI description of a route that reads its body itself."""
+    """Return the OpenAPI description of a route that reads its body itself."""
     schema = {"schema": body.model_json_schema()}
     return {"requestBody": {"required": True, "content": {"application/json": schema}}}
 
@@ -246,8 +251,8 @@ def supposition(
     others: tuple[str, ...],
     last: date | None,
 ) -> Supposition:
-    """A reader's question. Raises NoSuchDepot for a depot that they do not see, OverrideError without a number
-    where the kind needs one."""
+    """Return a reader's question. Raises NoSuchDepot for a depot that they do not see, and
+    OverrideError if the kind needs a number and none is given."""
     edition.depot(depot)
     if others:
         planner.see_all(edition, others)
@@ -257,7 +262,7 @@ def supposition(
 
 
 def form_number(text: str) -> float | None:
-    """A number of a form's field; None where it was left empty."""
+    """Parse a number from a form field; None if it is empty."""
     try:
         return float(text) if text.strip() else None
     except ValueError:
@@ -272,7 +277,7 @@ def form_day(text: str) -> date | None:
 
 
 def mistake(error: OverrideError | ValidationError) -> str:
-    """Sentence on a request that cannot be meant."""
+    """Describe the problem with an invalid request in a sentence."""
     if isinstance(error, OverrideError):
         return str(error)
     first = error.errors()[0]

@@ -1,4 +1,5 @@
-"""HTTP route of a run's report: the page that its night wrote, with its own styles and pictures, in a sandbox."""
+"""HTTP route of a run's report: the page that its run wrote, with its own styles and pictures, in a
+sandbox."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from forecaster.core.language import _
 if TYPE_CHECKING:
     from forecaster.config import Spec
 
-# What the report is made of stands in it; it runs no script, sends no form and opens nothing of this page.
+# The report is self-contained; it may run no script, send no form and open nothing of this page.
 POLICY = (
     "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; base-uri 'none'"
 )
@@ -25,12 +26,12 @@ HEADERS = {"Content-Security-Policy": POLICY, "Cache-Control": "private, no-cach
 
 
 def router(spec: Spec | None) -> APIRouter:
-    """The route; without a pipeline file there are no reports."""
+    """Return the route; without a pipeline file there are no reports."""
     routes = APIRouter(include_in_schema=False)
 
     @routes.api_route("/runs/{run_id}/report", methods=["GET", "HEAD"])
     def report(request: Request, run_id: str) -> Response:
-        if person(request).cities is not None:  # it concerns all depots together
+        if person(request).cities is not None:  # the report concerns all depots together
             raise HTTPException(403, _(HIDDEN_MESSAGE))
         file = report_file(spec, run_id) if spec else None
         if file is None:

@@ -1,7 +1,7 @@
-"""HTTP routes of the settings, for admins: the pipeline file with its check, its changes and its plan; a run, test
-notifications, links, sessions and the audit.
+"""HTTP routes of the settings, for admins: the pipeline file with its check, its changes and its
+plan; a run, test notifications, links, sessions and the audit.
 
-Nothing is stored but in the pipeline file and in the ledger. Each form works without a script.
+State is stored only in the pipeline file and in the ledger. Each form works without a script.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from forecaster.operations import commands
 from forecaster.operations.commands import NightProcess
 
 SETTINGS = "/settings"
-PLAN_SECONDS, TEST_SECONDS = 180.0, 90.0  # that the commands may take
+PLAN_SECONDS, TEST_SECONDS = 180.0, 90.0  # for which the commands may run
 ENTRIES = 50  # of the audit
 LOG_LINES = 8  # of a run that ended without forecasts
 
 
 async def _fields(request: Request) -> dict[str, str]:
-    """Fields of a form; the web's line ends become those of text."""
+    """Return the fields of a form, with CRLF converted to LF."""
     pairs = parse_qsl((await request.body()).decode("utf-8", "replace"), keep_blank_values=True)
     return {name: value.replace("\r\n", "\n") for name, value in pairs}
 
@@ -59,7 +59,7 @@ Form = Annotated[dict[str, str], Depends(_fields)]
 
 @dataclass(frozen=True)
 class FileOnDisk:
-    """The pipeline file as it is on the disk, and what a form makes of it."""
+    """The pipeline file as stored on disk, and operations on it."""
 
     path: Path
     content: bytes
@@ -77,11 +77,11 @@ class FileOnDisk:
         return os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK)
 
     def bytes_of(self, text: str) -> bytes:
-        """A text with the line ends of the file."""
+        """Encode a text with the file's line ends."""
         return (text.replace("\n", "\r\n") if b"\r\n" in self.content else text).encode()
 
     def replace(self, content: bytes) -> None:
-        """Write the file whole or not at all. Raises HTTPException 409 where it cannot be written."""
+        """Write the file atomically. Raises HTTPException 409 if it cannot be written."""
         try:
             mode = self.path.stat().st_mode & 0o7777
             artifact.write(self.path, content, durable=True)
@@ -91,23 +91,24 @@ class FileOnDisk:
             raise HTTPException(409, sentence) from error
 
     def mistakes(self, text: str) -> list[tuple[str, str, str]]:
-        """Line number, the line and the message of each mistake, in the words of the commands."""
+        """Return line number, line and message of each error, as the commands report them."""
         try:
             load(self.path, text)
         except SpecError as error:
-            lines = ["", *text.split("\n"), ""]  # a mistake may be at the end of the file
+            lines = ["", *text.split("\n"), ""]  # an error may be at the end of the file
             place = rf"(?:{re.escape(str(self.path))}(?::(\d+))?: )?"
             found = re.findall(rf"^{place}(.+)$", str(error), re.MULTILINE)
             return [(number, lines[int(number or 0)].strip(), message) for number, message in found]
         return []
 
     def changes(self, text: str) -> list[str]:
-        """Unified diff from the file to a text."""
+        """Return the unified diff from the file to a text."""
         names = (self.path.name, f"{self.path.name} (new)")
         return list(difflib.unified_diff(self.text.split("\n"), text.split("\n"), *names, lineterm=""))
 
     def plan(self, text: str) -> str:
-        """What `forecaster plan` prints of a text, which for that lies beside the file for a while."""
+        """Return the output of `forecaster plan` for a text, which for that is stored temporarily
+        next to the file."""
         try:
             with NamedTemporaryFile(dir=self.path.parent, prefix=f".{self.path.name}-", suffix=".yaml") as beside:
                 beside.write(text.encode())
@@ -120,7 +121,7 @@ class FileOnDisk:
 
 
 def router(spec: Spec, context: AccessContext, page: RenderPage) -> APIRouter:
-    """The routes of a pipeline that was loaded from a file."""
+    """Return the routes of a pipeline that was loaded from a file."""
     assert spec.file is not None
     settings = SettingsRoutes(spec, spec.file, context, page)
     routes = APIRouter(include_in_schema=False, route_class=RoleFirst)
@@ -143,7 +144,7 @@ def router(spec: Spec, context: AccessContext, page: RenderPage) -> APIRouter:
 
 @dataclass(frozen=True)
 class SettingsRoutes:
-    """The endpoints of one pipeline's settings; `spec` is the pipeline as this process serves it."""
+    """The endpoints of one pipeline's settings; `spec` is the pipeline that this process serves."""
 
     spec: Spec
     path: Path
@@ -157,11 +158,11 @@ class SettingsRoutes:
     # --- the pipeline file --------------------------------------------------------------------------------------------
 
     def check(self, request: Request, admin: Admin, form: Form) -> Response:
-        """Messages on the text of the form, which is not stored."""
+        """Check the text of the form, without storing it."""
         return self._shown(request, **self._checked(form))
 
     def changes(self, request: Request, admin: Admin, form: Form) -> Response:
-        """The diff to the file on the disk, and the plan of the new text."""
+        """Show the diff to the file on disk, and the plan of the new text."""
         request.state.audited = True  # nothing was changed
         answer = self._checked(form)
         if answer["mistakes"]:
@@ -172,12 +173,12 @@ class SettingsRoutes:
         return self._shown(request, conflict=conflict, reviewed=_digest(text.encode()), **shown)
 
     def apply(self, request: Request, admin: Admin, form: Form) -> Response:
-        """Write the file, unless it is another by now, or the text is not the one whose changes were shown."""
+        """Write the file, unless it has changed meanwhile or the text's changes were not reviewed."""
         answer = self._checked(form)
         if answer["mistakes"]:
             return self._shown(request, 422, **answer)
         text = answer["text"]
-        with self.context.writing() as connection:  # of two who apply at once, the second waits here
+        with self.context.writing() as connection:  # serializes concurrent writes: the second waits here
             file = self._file()
             conflict, unseen = form.get("digest") != file.digest, form.get("reviewed") != _digest(text.encode())
             if not conflict and not unseen:
@@ -192,7 +193,7 @@ class SettingsRoutes:
     # --- runs and notifications ---------------------------------------------------------------------------------------
 
     def run(self, request: Request, admin: Admin) -> Response:
-        """Start a night, unless one is at work."""
+        """Start a run, unless one is in progress."""
         log = self._current().paths.guide_log
         if self._run_at_work() or not self.night.begin(self.path, log, outlives=True):
             raise HTTPException(409, _("a run is active; wait until it ends"))
@@ -200,7 +201,7 @@ class SettingsRoutes:
         return self._to("schedule")
 
     def notify(self, request: Request, admin: Admin, form: Form) -> Response:
-        """Send a test sentence to a block, and show what became of it."""
+        """Send a test sentence to a notification block, and show the result."""
         block = form.get("block", "")
         if block not in _blocks(self._current()):
             raise HTTPException(404, _("the pipeline file names no block “{block}”", block=block[:80]))
@@ -222,7 +223,7 @@ class SettingsRoutes:
         return self._shown(request, made=made_link(request, self.context, admin, wish)[1])
 
     def revoke(self, request: Request, admin: Admin, form: Form) -> Response:
-        """Close a link for good."""
+        """Revoke a link permanently."""
         revoked_link(request, self.context, admin, form.get("link", ""))
         return self._to("links")
 
@@ -245,44 +246,46 @@ class SettingsRoutes:
     # --- what they share ----------------------------------------------------------------------------------------------
 
     def _checked(self, form: Form) -> dict[str, Any]:
-        """The text of a form with its mistakes; its digest stays that of the file with which the form began."""
+        """Return the form's text with its errors; the digest stays that of the file on which the
+        form is based."""
         text = form.get("text", "")
         return {"text": text, "mistakes": self._file().mistakes(text), "checked": True, "digest": form.get("digest")}
 
     def _file(self) -> FileOnDisk:
-        path = self.path.resolve()  # a link to another file may lead elsewhere by now
+        path = self.path.resolve()  # a symbolic link may have a new target
         return FileOnDisk(path, path.read_bytes())
 
     def _to(self, part: str) -> Response:
         return RedirectResponse(f"{self.context.prefix}{SETTINGS}#{part}", 303)
 
     def _current(self) -> Spec:
-        """The pipeline as the next night reads it; of a wrong file the one that is served."""
+        """Return the pipeline as the next run reads it; if the file is invalid, the one that is
+        served."""
         try:
             return load(self.path)
         except SpecError:
             return self.spec
 
     def _run_at_work(self) -> str:
-        """Sentence about the run that is at work; empty where none is."""
+        """Sentence about the run in progress; empty if there is none."""
         try:
             with self.context.reading() as connection:
                 held = lease.read_lease(connection, self.spec.name, to_read=True)
                 if held and lease.lives(connection, self.spec.name, held.run_id, self.context.clock()):
                     return told(held.sentence(self.spec.zone))
-        except LedgerError:  # there is none yet
+        except LedgerError:  # there is no ledger yet
             pass
         return _("a run is starting") if self.night.runs else ""
 
     def _failure(self) -> str:
-        """The last lines of the run that was started here, where it ended without forecasts."""
+        """Return the last lines of the run started here, if it ended without forecasts."""
         if self.night.exit_code in (None, PUBLISHED, DEGRADED):
             return ""
         lines = self._current().paths.guide_log.read_text("utf-8", "replace").splitlines()
         return "\n".join(lines[-LOG_LINES:])
 
     def _ledger(self) -> dict[str, Any]:
-        """Links, sessions and the audit, as far as there is a ledger."""
+        """Return links, sessions and the audit, if there is a ledger."""
         pipeline, rows = self.context.pipeline_shown(), dict[str, Any](links=(), sessions=(), entries=())
         try:
             with self.context.reading() as connection:
@@ -295,7 +298,7 @@ class SettingsRoutes:
         return rows
 
     def _shown(self, request: Request, status: int = 200, **answer: Any) -> Response:
-        """The page, with the answer to a form."""
+        """Render the page, with the answer to a form."""
         file, spec, now = self._file(), self._current(), self.context.clock()
         shown = {
             "file": file,
@@ -329,7 +332,7 @@ def _digest(content: bytes) -> str:
 
 
 def _blocks(spec: Spec) -> dict[str, str]:
-    """Notification blocks, each with the occasions on which it is told."""
+    """Return the notification blocks, each with the events that it reports."""
     blocks = dict.fromkeys(spec.notify.blocks, display.listed(spec.notify.of))
     for receiver in spec.notify.digest:
         digest = _("morning digest of {place}", place=receiver.depot or receiver.city or _("all depots"))

@@ -1,4 +1,5 @@
-"""HTTP routes of "in your calendar": where an admin makes the address of a depot's or a city's feed."""
+"""HTTP routes of "in your calendar", where an admin makes the address of a depot's or a city's
+feed."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ Admin = Annotated[Person, Depends(require("admin"))]
 
 
 def router(store: PublicationStore, context: AccessContext, page: RenderPage) -> APIRouter:
-    """The page `/subscribe`, of a `depot=` or a `city=`; an admin makes a link there, others read whom to ask."""
+    """Return the routes of the page `/subscribe`, for a `depot=` or a `city=`: an admin makes a
+    link there, others read whom to ask."""
     routes = APIRouter(include_in_schema=False, route_class=RoleFirst)
 
     def filled(request: Request, edition: Edition, depot_id: str, city: str, **more: Any) -> Response:
@@ -62,7 +64,8 @@ def router(store: PublicationStore, context: AccessContext, page: RenderPage) ->
 
 
 def _visible(store: PublicationStore, reader: Person, depot_id: str, city: str) -> Edition:
-    """Raises NoSuchDepot, and HTTPException for a city that the reader does not see."""
+    """Return the edition. Raises NoSuchDepot, and HTTPException for a city that the reader does not
+    see."""
     edition = store.edition(reader.cities)
     if depot_id:
         edition.depot(depot_id)

@@ -1,4 +1,5 @@
-"""Plans of the week: what the page of a depot shows of them, and the files of /roster that planners' tools take."""
+"""Weekly plans of people: their part of a depot's page, and the files of /roster for planners'
+tools."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ __all__ = ["depot_week", "files_of_all", "roster_file"]
 
 
 def roster_file(renderer: Renderer, request: Request) -> Response:
-    """The plans as a file: /roster?depot=…, ?city=…, or all, with ?format= and perhaps ?person=."""
+    """Return the plans as a file: /roster?depot=…, ?city=…, or all, with ?format= and optionally
+    ?person=."""
     asked = {name: request.query_params.get(name, "") for name in ("depot", "city", "person", "format")}
     form = next((form for form in get_args(Form) if form == asked["format"]), None)
     if form is None:

@@ -1,1 +1,1 @@
-"""What each page says, worked out before any template writes it down."""
+"""Content of each page, computed before a template renders it."""

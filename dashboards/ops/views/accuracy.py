@@ -31,7 +31,7 @@ from forecaster.ledger.records import Run
 SPANS = (4, 13, 26)  # weeks
 WORST = 10
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-PARTS = {  # what a breakdown is called, and its first column
+PARTS = {  # heading of a breakdown, and of its first column
     HORIZON: (N_("By days ahead"), N_("Days ahead")),
     WEEKDAY: (N_("By weekday"), N_("Weekday")),
     CITY: (N_("By city"), N_("City")),
@@ -55,7 +55,7 @@ COMPARED = {
 
 @dataclass(frozen=True)
 class AccuracyQuery:
-    """Query of the accuracy page: how many weeks, and the part of which they are told one by one."""
+    """Query of the accuracy page: number of weeks, and the part whose weeks are listed."""
 
     span: int = SPANS[0]
     part: str = ALL
@@ -63,7 +63,7 @@ class AccuracyQuery:
 
     @classmethod
     def of(cls, parameters: Mapping[str, str]) -> AccuracyQuery:
-        """Query of an address; defaults for missing and invalid values."""
+        """Parse the query of an address; missing and invalid values get defaults."""
         span = next((weeks for weeks in SPANS if str(weeks) == parameters.get("weeks")), SPANS[0])
         part = parameters.get("part", ALL)
         return cls(span, part, parameters.get("label", "")) if part in PARTS else cls(span)
@@ -76,7 +76,7 @@ class AccuracyQuery:
 
 @dataclass(frozen=True)
 class PartRates:
-    """Rates of one part; a dash where nothing can be said."""
+    """Rates of one part; a dash if unknown."""
 
     name: str
     href: str | None  # of a depot's page, or of a part's weeks
@@ -92,13 +92,13 @@ class PartRates:
 @dataclass(frozen=True)
 class Breakdown:
     heading: str
-    column: str  # the heading of its first column
+    column: str  # heading of its first column
     rows: tuple[PartRates, ...]
 
 
 @dataclass(frozen=True)
 class HeldOutRates:
-    """Rates of a model on the held-out days of the last judged night."""
+    """Rates of a model on the held-out days of the last evaluated run."""
 
     name: str
     wape: str
@@ -110,30 +110,31 @@ class HeldOutRates:
 class Accuracy:
     span: int
     spans: tuple[tuple[int, str], ...]  # weeks, address
-    whole: PartRates | None  # None: nothing came true yet
-    of_models: str  # what models alone missed, where the fallback forecast some depot-days; else empty
-    of: str  # the part that the weeks tell of; empty: everything
+    whole: PartRates | None  # None: no actuals yet
+    of_models: str  # error of the models without the fallback; empty unless the fallback forecast some depot-days
+    of: str  # the part whose weeks are listed; empty: everything
     weeks: tuple[PartRates, ...]  # newest first
     picture: Trend | None
-    picture_text: str  # the picture in words
+    picture_text: str  # text alternative of the picture
     breakdowns: tuple[Breakdown, ...]
     worst: tuple[PartRates, ...]
     legacy: bool
-    legacy_days: str  # on how many depot-days the legacy system said something, where not on all; else empty
+    legacy_days: str  # number of depot-days with a legacy forecast, if not all; else empty
     held_out: tuple[HeldOutRates, ...]
     compared: str  # depot-days
-    judged: str  # the night of `held_out`
-    afterwards: str  # the weeks whose forecasts were made afterwards; empty where there are none
+    judged: str  # the run of `held_out`
+    afterwards: str  # note about weeks whose forecasts were backfilled; empty if there are none
 
 
 def accuracy(
     tallies: Sequence[Tally], runs: Sequence[Run], query: AccuracyQuery, first_night: date | None = None
 ) -> Accuracy:
-    """The last weeks that something is known of, `query.span` at most; depots over four weeks. Forecasts of days before
-    the `first_night` were made afterwards.
+    """Return the accuracy of the latest weeks with actuals, at most `query.span`; that of depots
+    over four weeks.
 
-    The weeks one by one are those of the part that was asked for, and of everything where there is no such part. Where
-    nothing is shown of all depots together, their cities together are: those that the reader sees.
+    Forecasts of days before `first_night` were backfilled. The weeks are listed for the requested
+    part, or for everything if it does not exist. If the reader sees no totals of all depots, the
+    sum of their visible cities takes their place.
     """
     tallies = _with_whole(tallies)
     mondays = sorted({tally.week for tally in tallies if tally.part == ALL})[-query.span :]
@@ -165,7 +166,7 @@ def accuracy(
 
 
 def _with_whole(tallies: Sequence[Tally]) -> Sequence[Tally]:
-    """A reader of some cities is not given the tallies of all depots: theirs together stand in for them."""
+    """Sum the tallies of cities for a reader who is not given those of all depots."""
     if any(tally.part == ALL for tally in tallies):
         return tallies
     return [*tallies, *(replace(tally, part=ALL, label="") for tally in tallies if tally.part == CITY)]
@@ -187,13 +188,13 @@ def _picture(tallies: Sequence[Tally], mondays: Sequence[date]) -> Trend | None:
 
 
 def _breakdowns(tallies: Sequence[Tally], span: int) -> tuple[Breakdown, ...]:
-    """The parts of which there are several."""
+    """Return the breakdowns with more than one part."""
     every = [Breakdown(_(heading), _(column), _parts(tallies, part, span)) for part, (heading, column) in PARTS.items()]
     return tuple(breakdown for breakdown in every if len(breakdown.rows) > 1)
 
 
 def _worst(tallies: Sequence[Tally]) -> tuple[PartRates, ...]:
-    """The depots whose orders were missed by most."""
+    """Return the depots with the largest errors."""
     depots = sorted(_of_part(tallies, DEPOT, FORECAST), key=lambda tally: -(tally.wape or 0.0))[:WORST]
     return tuple(
         _part_rates(depot.label, _of_label(tallies, DEPOT, depot.label), href(depot.label)) for depot in depots
@@ -201,7 +202,7 @@ def _worst(tallies: Sequence[Tally]) -> tuple[PartRates, ...]:
 
 
 def _judged(runs: Sequence[Run]) -> tuple[tuple[HeldOutRates, ...], str]:
-    """Rates of the models of the last night that compared some, and the night."""
+    """Return the models' rates in the last run that compared some, and the ID of that run."""
     for run in runs:
         if run.verdict and (compared := run.verdict.get("compared")):
             return tuple(_held_out(name, compared) for name in COMPARED if name in compared), run.run_id
@@ -218,8 +219,8 @@ def _afterwards(mondays: Sequence[date], first_night: date | None) -> str:
 
 
 def worth(tallies: Sequence[Tally], weeks: int = SPANS[0]) -> str:
-    """Sentence that compares the model's error over the last weeks with its rivals'; empty before
-    any came true. What the fallback forecast is no model's."""
+    """Sentence that compares the models' error over the last weeks with their rivals'; empty before
+    there are actuals. Forecasts of the fallback do not count."""
     by_models = _without_fallback(tallies)
     summary = accuracy(by_models, (), AccuracyQuery(weeks))
     fallback_alone = _of_part(tallies, ALL, FORECAST) and not _of_part(by_models, ALL, FORECAST)
@@ -241,13 +242,13 @@ def worth(tallies: Sequence[Tally], weeks: int = SPANS[0]) -> str:
 
 
 def _compared(tallies: Sequence[Tally]) -> str:
-    """Number of compared depot-days."""
+    """Return the number of compared depot-days, in words."""
     days = sum(tally.days for tally in tallies if (tally.part, tally.model) == (ALL, FORECAST))
     return display.depot_days(days)
 
 
 def _without_fallback(tallies: Sequence[Tally]) -> list[Tally]:
-    """The tallies of all depots with those of the fallback left out, in the weeks of which tiers are known."""
+    """Exclude the fallback from the tallies of all depots, in weeks with known tiers."""
     mixed = {tally.week for tally in tallies if (tally.part, tally.label) == (TIER, FALLBACK)}
     others = [tally for tally in tallies if tally.part != ALL or tally.week not in mixed]
     models = [tally for tally in tallies if tally.part == TIER and tally.label != FALLBACK and tally.week in mixed]
@@ -255,7 +256,7 @@ def _without_fallback(tallies: Sequence[Tally]) -> list[Tally]:
 
 
 def _of_models(tallies: Sequence[Tally]) -> str:
-    """Error of models alone, where some of the depot-days are the fallback's; empty where none is."""
+    """Error of the models alone, if the fallback forecast some depot-days; else empty."""
     tiers = [tally for tally in tallies if tally.part == TIER and tally.model == FORECAST]
     fallback = combined([tally for tally in tiers if tally.label == FALLBACK])
     if fallback is None:
@@ -286,7 +287,7 @@ def _days_of_legacy(whole: Sequence[Tally]) -> str:
 
 
 def _by_far_weeks(tallies: Sequence[Tally], labels: Sequence[str], span: int) -> tuple[PartRates, ...]:
-    """Days ahead one by one for two weeks, and then by week."""
+    """Return the rates by days ahead: two weeks day by day, then by week."""
     by_week: dict[int, list[str]] = {}
     for label in labels:
         by_week.setdefault(max(int(label) - GLANCE + WEEK - 1, 0) // WEEK, []).append(label)

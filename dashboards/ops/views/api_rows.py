@@ -1,4 +1,4 @@
-"""API schema of the views that are one list: a row is the same in JSON and in CSV."""
+"""API schema of list views: each row is the same in JSON and CSV."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class DepotsOut:
 
 @dataclass(frozen=True)
 class NetworkOut:
-    """The day in front, which is tomorrow where tomorrow is forecast."""
+    """The day in front: tomorrow if it is forecast."""
 
     about: AboutOut
     target_date: date
@@ -57,11 +57,12 @@ class LevelsOut:
 @dataclass(frozen=True)
 class RosterRow:
     """Roster of a depot and day; costs are in the unit of `staffing`, and loans are of vans.
-    `drivers` are those who come; `wanted` are the drivers that it would have, were there vans
-    and people for all; `why` says what keeps it from them, or from a new plan; `shifts` has the
-    crew of each shift; `shares` the share of the day's orders that each is learned to have, from
-    `share_days` days of the `depot` (`share_source`), of the `network`, or as shifts share
-    `hours`: then from none."""
+
+    `drivers` are those available; `wanted` is their number if there were vans and people for all;
+    `why` explains the difference, or why the crew differs from a new plan. `shifts` has the crew of
+    each shift; `shares` has each shift's share of the day's orders, learned from `share_days` days
+    of the `depot` or the `network` (`share_source`), or else by their `hours`, without any days.
+    """
 
     depot_id: str
     city: str | None
@@ -104,7 +105,7 @@ class PublicationRow:
 
 @dataclass(frozen=True)
 class PublicationsOut:
-    """Every publication that is kept, newest first."""
+    """Every retained publication, newest first."""
 
     rows: list[PublicationRow]
 
@@ -129,9 +130,9 @@ class ChampionsOut:
 
 @dataclass(frozen=True)
 class AccuracyRow:
-    """Sums over the `days` depot-days of a week that are known, in orders; `error` is forecast
-    minus actual, `covered` how many lay inside the 80 % range. `part` is all, horizon, city,
-    weekday, tier or depot, and `label` which."""
+    """Sums over the `days` depot-days of a week with known actuals, in orders; `error` is forecast
+    minus actual, `covered` the number inside the 80 % range. `part` is all, horizon, city, weekday,
+    tier or depot, and `label` names it."""
 
     week: date  # its Monday
     model: str
@@ -149,8 +150,7 @@ class AccuracyRow:
 
 @dataclass(frozen=True)
 class AccuracyOut:
-    """Accuracy of earlier forecasts, the oldest week first. Who does not see every city gets
-    theirs."""
+    """Accuracy of earlier forecasts, oldest week first. Readers of some cities get only those."""
 
     rows: list[AccuracyRow]
 

@@ -1,5 +1,5 @@
-"""API schema of a publication (JSON): the values behind the pages, units in the field names or the
-descriptions."""
+"""API schema of a publication (JSON): the values behind the pages, with units in the field names or
+the descriptions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from forecaster.ledger.records import Head
 
 @dataclass(frozen=True)
 class DayOut:
-    """Orders expected on a day: the median and the ends of the 80 % range."""
+    """Expected orders of a day: the median and the ends of the 80 % range."""
 
     target_date: date
     open: bool
@@ -38,7 +38,8 @@ class DayOut:
 
 @dataclass(frozen=True)
 class WeekOut:
-    """Orders expected in the seven days from `first`: the median of their sum and the ends of its 80 % range."""
+    """Expected orders of the seven days from `first`: the median of their sum and the ends of its
+    80 % range."""
 
     first: date
     low: float
@@ -51,13 +52,13 @@ class DepotOut:
     depot_id: str
     attributes: Mapping[str, str]
     days: list[DayOut]
-    weeks: list[WeekOut]  # whole ones
+    weeks: list[WeekOut]  # full weeks
 
 
 @dataclass(frozen=True)
 class TotalOut:
-    """All depots of a city, or of the network, together on a day: the median of their sum and the
-    ends of its 80 % range, which are less far apart than the sums of the depots' are."""
+    """Total of a day over all depots of a city or the network: the median of the sum and the ends
+    of its 80 % range, which is narrower than the sum of the depots' ranges."""
 
     city: str | None  # None: the network
     target_date: date
@@ -69,10 +70,14 @@ class TotalOut:
 
 @dataclass(frozen=True)
 class LevelOut:
-    """All depots of a group together on a day or over seven days: the median of their sum and the ends of its 80 %
-    range. Sums agree along each joint path: those of a level are the network's, those of days the week's."""
+    """Total of a group's depots on a day or over seven days: the median of the sum and the ends of
+    its 80 % range.
 
-    level: str | None  # the column of the depots source by which depots are grouped; None: the network
+    Sums are consistent on each joint path: the groups of a level add up to the network, the days to
+    the week.
+    """
+
+    level: str | None  # column of the depots source that groups the depots; None: the network
     name: str | None  # its value; None: the network
     target_date: date  # the first day
     days: int  # 1 or 7
@@ -119,13 +124,13 @@ class FullDayOut:
     quantiles: list[float]
     drivers: int | None
     roster: PublishedRoster | None
-    override: PublishedOverride | None  # whose numbers these are, and the model's
-    change: PublishedChange | None  # of the median since the forecast of the day before
+    override: PublishedOverride | None  # the planner's numbers, with the model's
+    change: PublishedChange | None  # of the median since the previous day's forecast
 
 
 @dataclass(frozen=True)
 class RecentOut:
-    """A day of the past: orders that came, and demand, an estimate where orders are a lower bound."""
+    """A past day: counted orders, and demand, which is an estimate if the count is a lower bound."""
 
     date: date
     orders: float | None
@@ -149,14 +154,13 @@ class FullDepotOut:
     days: list[FullDayOut]
     recent: list[RecentOut]
     marks: list[MarkOut]
-    weeks: list[WeekOut]  # whole ones
+    weeks: list[WeekOut]  # full weeks
 
 
 def publication_out(
     head: Head, depots: tuple[PublishedDepot, ...], front: Front, totals: tuple[PublishedTotal, ...]
 ) -> PublicationOut:
-    """Every depot with its median and range, and what they have together, where that was
-    published."""
+    """Return every depot with its median and range, and the published totals."""
     depot_rows = [
         DepotOut(depot.depot_id, depot.attributes, [_day(day, head.levels) for day in depot.days], weeks)
         for depot, weeks in ((depot, weeks_out(head, depot)) for depot in depots)
@@ -167,7 +171,7 @@ def publication_out(
 def totals_out(
     head: Head, depots: tuple[PublishedDepot, ...], front: Front, totals: tuple[PublishedTotal, ...]
 ) -> list[TotalOut]:
-    """The network first, then by city; by day."""
+    """Return totals by day: the network first, then by city."""
     rows = []
     for city, days in together(totals, head.levels).items():
         members = [depot for depot in depots if not city or depot.attributes.get("city") == city]
@@ -177,7 +181,7 @@ def totals_out(
 
 
 def levels_out(head: Head, depots: tuple[PublishedDepot, ...], totals: tuple[PublishedTotal, ...]) -> list[LevelOut]:
-    """The network first, then by level and name; days, then weeks."""
+    """Return totals, days before weeks: the network first, then by level and name."""
     counts = Counter((level, name) for depot in depots for level, name in depot.attributes.items())
     rows = []
     for total in totals:
@@ -189,7 +193,7 @@ def levels_out(head: Head, depots: tuple[PublishedDepot, ...], totals: tuple[Pub
 
 
 def weeks_out(head: Head, depot: PublishedDepot) -> list[WeekOut]:
-    """The whole weeks of a depot, from its first day on."""
+    """Return the full weeks of a depot, from its first day."""
     rows = []
     for number, quantiles in enumerate(depot.weeks):
         first = depot.days[7 * number].target_date
@@ -199,7 +203,7 @@ def weeks_out(head: Head, depot: PublishedDepot) -> list[WeekOut]:
 
 
 def depot_out(head: Head, depot: PublishedDepot, front: Front) -> FullDepotOut:
-    """One depot with all its quantiles, readings and named days."""
+    """Return one depot with all its quantiles, recent days and named days."""
     return FullDepotOut(
         about(head, front),
         depot.depot_id,

@@ -1,4 +1,4 @@
-"""What needs a look among the days ahead: likely shortages, large changes, counts that are missing."""
+"""Depots that need attention in the days ahead: likely shortages, large changes, missing counts."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from forecaster.core.language import _, ngettext
 from forecaster.ledger.publication import PublishedDay, PublishedDepot
 from forecaster.ledger.records import Head
 
-NEWEST = 2  # days up to the cutoff whose count should be there
-MOVED = 0.15  # share of what was expected before that is worth a look
+NEWEST = 2  # days up to the cutoff that should have a count
+MOVED = 0.15  # minimum change that needs attention, as a share of the previous forecast
 MOVED_LEAST = 10  # orders
-SHORT = 0.5  # chance of being short that is worth a look
-# share and number of depots short on one day that make it the network's
+SHORT = 0.5  # minimum probability of a shortage that needs attention
+# share and number of depots short on one day from which it concerns the network
 SCARCE, SCARCE_LEAST = 1 / 3, 5
 EarlierMedians = Mapping[tuple[str, date], float]
 
 
 def scarcity(depots: Sequence[PublishedDepot], front: Front) -> str:
-    """Days of the next two weeks on which many depots at once are likely short, which the network
-    must solve, in a sentence; empty where there are none."""
+    """Sentence on days of the next two weeks when many depots are likely short, which the network
+    must solve; empty if there are none."""
     targets = [target for target in front.target_dates[:GLANCE] if target >= front.today]
     short = Counter(day.target_date for depot in depots for day in depot.days if is_short(day))
     least = max(SCARCE_LEAST, SCARCE * len(depots))
@@ -42,8 +42,11 @@ def scarcity(depots: Sequence[PublishedDepot], front: Front) -> str:
 def reasons(
     depot: PublishedDepot, head: Head, front: Front, before: EarlierMedians, *, shortages: bool = True
 ) -> tuple[str, ...]:
-    """Why this depot needs a look, the gravest first: what somebody can still act on, of two weeks.
-    A day for which a planner has set a number has been looked at. `shortages`: likely ones, too."""
+    """Return the reasons why this depot needs attention, most serious first: within two weeks, so
+    that somebody can still act.
+
+    Days overridden by a planner are excluded. `shortages` includes likely shortages.
+    """
     missing = [day for day in depot.recent[-NEWEST:] if day.open and day.demand is None]
     sentences = [_("no count for {day}", day=display.day(missing[-1].date))] if missing else []
     meant = depot.days[front.meant]
@@ -57,14 +60,14 @@ def reasons(
 
 
 def urgency(depot: PublishedDepot, front: Front, sentences: Sequence[str]) -> tuple[float, ...]:
-    """Sort key of what needs attention: the likeliest to be short on the day in front first, then
-    most reasons."""
+    """Return the sort key of depots that need attention: most likely to be short on the day in
+    front first, then most reasons."""
     day = depot.days[front.meant]
     return (-chance_of_shortage(day) if sentences and day.override is None else 0.0, -len(sentences))
 
 
 def chance_of_shortage(day: PublishedDay) -> float:
-    """The chance of being short, where that is worth a look; else 0."""
+    """Probability of a shortage if it needs attention; else 0."""
     chance_short = day.roster.chance_short if day.open and day.roster else 0.0
     return chance_short if chance_short >= SHORT else 0.0
 
@@ -74,8 +77,8 @@ def is_short(day: PublishedDay) -> bool:
 
 
 def _shortage(days: Sequence[PublishedDay], meant: PublishedDay) -> list[str]:
-    """The day in front, or else the one on which drivers are most likely too few, where that is
-    likelier than not, and on how many others too."""
+    """Describe the likely shortage on the day in front, else on the day of the highest probability,
+    and count the other such days."""
     short = [day for day in days if is_short(day)]
     if not short:
         return []
@@ -103,7 +106,8 @@ def _shortage(days: Sequence[PublishedDay], meant: PublishedDay) -> list[str]:
 def _largest_move(
     depot: PublishedDepot, days: Sequence[PublishedDay], meant: PublishedDay, head: Head, before: EarlierMedians
 ) -> list[str]:
-    """The day in front, or else the one that moved most since the publication before."""
+    """Describe the change of the day in front, else of the day that changed most since the previous
+    publication."""
     moves = [(day, move) for day in days if (move := _move(depot, day, head, before))]
     if not moves:
         return []
@@ -112,8 +116,8 @@ def _largest_move(
 
 
 def _move(depot: PublishedDepot, day: PublishedDay, head: Head, before: EarlierMedians) -> tuple[float, str] | None:
-    """By how many orders a day moved since the publication before, in a sentence too; None: no
-    cause to act. A day that closed comes before any other."""
+    """Return the size of a day's change since the previous publication, and a sentence; None if it
+    needs no action. A newly closed day ranks first."""
     change, was = change_of(depot, day, head, before)
     if not day.open and was >= MOVED_LEAST:
         return float("inf"), _("closed; the previous forecast was {n} orders", n=display.orders(was))
@@ -130,33 +134,34 @@ def _move(depot: PublishedDepot, day: PublishedDay, head: Head, before: EarlierM
 def change_of(
     depot: PublishedDepot, day: PublishedDay, head: Head, before: EarlierMedians
 ) -> tuple[float | None, float]:
-    """Difference from the previous forecast, and that forecast; None where there was none."""
+    """Return the difference from the previous forecast, and that forecast; the former is None if
+    there was none."""
     was = before.get((depot.depot_id, day.target_date))
     return (None, 0.0) if was is None else (median_and_range(day, head.levels).median - was, was)
 
 
 def city_of(depot: PublishedDepot, level: str = "city") -> str:
-    """The depot's city, or its value of another level; empty where it has none."""
+    """Return the depot's city, or its value of another level; empty if it has none."""
     return depot.attributes.get(level, "")
 
 
 def days_of(depots: Iterable[PublishedDepot], chosen: slice = slice(None)) -> list[PublishedDay]:
-    """These days of all depots."""
+    """Return these days of all depots."""
     return [day for depot in depots for day in depot.days[chosen]]
 
 
 def is_staffed(day: PublishedDay) -> bool:
-    """Whether drivers were planned for this day."""
+    """True if drivers were planned for this day."""
     return day.drivers is not None
 
 
 def has_shifts(day: PublishedDay) -> bool:
-    """Whether this day is rostered by shifts, so that there may be a plan of who works them."""
+    """True if this day is rostered by shifts, so that a plan of people may exist."""
     return day.roster is not None and bool(day.roster.shifts)
 
 
 def by_city(depots: Sequence[PublishedDepot], level: str = "city") -> dict[str, list[PublishedDepot]]:
-    """The depots of each city, or of each value of another level; of an empty name those without one."""
+    """Group depots by city, or by another level; those without a value are under the empty name."""
     cities: dict[str, list[PublishedDepot]] = {}
     for depot in depots:
         cities.setdefault(city_of(depot, level), []).append(depot)

@@ -1,8 +1,7 @@
-"""Catalogue of the API's views, one declaration each: its name, what it answers, its rows, and the
-page it belongs to.
+"""Catalog of the API's views, one declaration each: name, description, rows, and page.
 
-A view answers at /api/v1/NAME as JSON, and as CSV with `format=csv`; one of a publication takes
-`as_of` and `publication` too. Whoever adds a page adds its view here; a test looks for it.
+A view answers at /api/v1/NAME as JSON, and as CSV with `format=csv`; a view of a publication also
+accepts `as_of` and `publication`. A new page must add its view here; a test checks this.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from dashboards.ops.views.money.value_rows import ValueOut, ValueRow, value_out
 from dashboards.ops.views.runs import RunOut, RunsOut, runs_out
 from forecaster.plugins import optional
 
-DEPOT_PAGE = "/depot/{depot_id:path}"  # whose view, /api/v1/depots/ID, has a route of its own
+DEPOT_PAGE = "/depot/{depot_id:path}"  # its view, /api/v1/depots/ID, has its own route
 
 
 @dataclass(frozen=True)
 class View:
-    """`make` gets an Edition where the view is of a publication, else a Logbook; `sheet` gets what
-    `make` made."""
+    """A view; `make` gets an Edition if the view is of a publication, else a Logbook, and `sheet`
+    gets the result of `make`."""
 
     name: str
     says: str
@@ -46,7 +45,7 @@ def rows_view(
     page: str | None = None,
     of_publication: bool = True,
 ) -> View:
-    """A view whose answer has its rows in `rows`."""
+    """Return a view whose answer has its rows in `rows`."""
     return View(name, says, out, make, lambda answer: sheet(row, answer.rows), page, of_publication)
 
 
@@ -187,14 +186,14 @@ VIEWS: tuple[View, ...] = (
 
 
 def depot_sheet(depot: FullDepotOut) -> CsvSheet:
-    """The days ahead, with a column for each quantile."""
+    """Return the days ahead, with one column per quantile."""
     levels = tuple(f"q{level:g}" for level in depot.levels)
     rows = [[day.target_date, day.horizon, day.open, *day.quantiles, day.drivers] for day in depot.days]
     return CsvSheet(("target_date", "horizon", "open", *levels, "drivers"), rows)
 
 
 def linkable() -> dict[str, tuple[str, ...]]:
-    """Views that a link for a wall screen may open: the name of a page's view → the page and the
+    """Return the views that a wall screen's link may open: name of a page's view → the page and the
     paths of its API."""
     views: dict[str, tuple[str, ...]] = {}
     for view in VIEWS:

@@ -1,5 +1,5 @@
-"""Champion page: which model forecasts, since when and why, earlier champions, and the gate's last
-verdicts."""
+"""Champion page: the current model with its start and reason, earlier champions, and the gate's
+recent verdicts."""
 
 from __future__ import annotations
 
@@ -45,20 +45,20 @@ class Champion:
     title: str
     reigning: Reign | None
     since: str
-    published_model: str  # who made what the pages show
+    published_model: str  # model of the publication
     tier: str
     reigns: tuple[Reign, ...]  # newest first
     verdicts: tuple[VerdictLine, ...]  # newest first
-    command: str | None  # None: there is nobody to go back to
+    command: str | None  # None: there is no previous champion
     back_to: Reign | None
-    worth: str  # what forecasts missed lately, compared with their rivals
+    worth: str  # recent error compared with the rivals
 
 
 def champion(
     head: Head | None, promotions: Sequence[Promotion], runs: Sequence[Run], tallies: Sequence[Tally] = ()
 ) -> Champion:
-    """Promotions are oldest first, runs newest first. Instants are in the publication's zone, else
-    in UTC."""
+    """Return the page. Promotions are oldest first, runs newest first; instants are in the
+    publication's zone, or else in UTC."""
     zone = zone_of(head)
     reigns = tuple(_reign(promotion, zone) for promotion in reversed(promotions[-SHOWN:]))
     previous = previous_champion(promotions)
@@ -77,7 +77,7 @@ def champion(
 
 
 def _since(promotions: Sequence[Promotion]) -> Promotion:
-    """The promotion with which the reigning bundle came; later ones confirmed it."""
+    """Return the promotion that introduced the current bundle; later ones confirmed it."""
     first = promotions[-1]
     for promotion in reversed(promotions):
         if promotion.bundle_digest != first.bundle_digest:

@@ -1,5 +1,4 @@
-"""Attribution of a forecast's change since the day before, as one sentence and one small stacked
-bar."""
+"""Attribution of a forecast's change since the day before, as a sentence and a small stacked bar."""
 
 from __future__ import annotations
 
@@ -34,27 +33,28 @@ WIDTH, HEIGHT = 84, 12
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of the bar, in pixels from its left end."""
+    """A part of the bar; lengths in pixels, from its left end."""
 
     x: float
     width: float
-    name: str  # of the part, which its colour follows
+    name: str  # of the part; determines its color
 
 
 @dataclass(frozen=True)
 class Why:
-    """`moved` is signed, as in "+12"; empty where there is nothing to compare with."""
+    """The explanation of a change; `moved` is signed, as in "+12", and empty without a previous
+    forecast."""
 
     day: str
     moved: str
     sentence: str
-    middle: float  # where the bar has its 0
+    middle: float  # position of 0 on the bar
     pieces: tuple[Piece, ...]
 
 
 def why(days: Sequence[PublishedDay]) -> tuple[Why, ...]:
-    """The changes of some days, their bars on one scale: what made a day more lies right of 0, what
-    made it less left of it."""
+    """Explain the changes of several days, their bars on one scale: increases right of 0, decreases
+    left of it."""
     changes = [day.change.parts for day in days if day.change]
     less = max((_sum(parts, -1) for parts in changes), default=0)
     more = max((_sum(parts, 1) for parts in changes), default=0)
@@ -89,8 +89,8 @@ def _change(day: PublishedDay, less: int, scale: float) -> Why:
 
 
 def in_few_words(change: PublishedChange | None, today: date) -> str:
-    """Why a number is another one than before, in one line: "12 more than said yesterday, mostly
-    because of orders that came since". Empty where it is the same, or nothing was said before."""
+    """Explain a change in one line: "12 more than said yesterday, mostly because of orders that
+    came since". Empty without a change, or without a previous forecast."""
     if change is None or not change.total:
         return ""
     sign = 1 if change.total > 0 else -1

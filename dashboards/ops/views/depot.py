@@ -1,5 +1,5 @@
-"""Depot page: sixty days of actuals, the days ahead, how the last forecasts fared, and the numbers
-as tables."""
+"""Depot page: sixty days of actuals, the days ahead, checks of recent forecasts, and the numbers as
+tables."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from forecaster.ledger.records import Head
 
 PAST_DAYS = 60
 PAST_DAYS_PHONE = 21
-STRETCH = 2.5  # width of a day ahead, in days behind
-# share of what was said before, and orders, from which on a change is told next to it
+STRETCH = 2.5  # width of a day ahead, in past days
+# minimum change that is mentioned: share of the previous forecast, and orders
 MOVED, MOVED_LEAST = 0.05, 3
 KINDS = {"holiday": N_("holiday"), "closure": N_("closure"), "event": N_("event")}
-COMPARED = 7  # days that are held against what was said of them
+COMPARED = 7  # past days that are compared with their forecasts
 
 
 @dataclass(frozen=True)
@@ -44,15 +44,15 @@ class DayAheadRow:
     orders: str
     range: str
     drivers: int | None
-    roster: str  # in a sentence; may be empty
-    override: str  # likewise: whose number this is, and what the model says
+    roster: str  # roster sentence; may be empty
+    override: str  # likewise: the override with the model's number
     marks: str
     meant: bool
 
 
 @dataclass(frozen=True)
 class ActualDay:
-    """The actual of a day that is over; `orders` is a number, "closed" or "not known"."""
+    """Actual of a past day; `orders` is a number, "closed" or "not known"."""
 
     day: str
     orders: str
@@ -61,14 +61,14 @@ class ActualDay:
 
 @dataclass(frozen=True)
 class ForecastCheck:
-    """The actual of a day that is over against its last forecast before it came."""
+    """Actual of a past day compared with its last forecast made before that day."""
 
     day: str
     median: str
     range: str
     actual: str
-    error: str  # what was said minus what came: "+12" is too much
-    inside: bool | None  # of the range; None where what came is not known
+    error: str  # forecast minus actual: "+12" is too high
+    inside: bool | None  # of the range; None if the actual is unknown
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class NumberedMark:
 
     number: int
     text: str
-    older: bool  # than the picture for phones begins
+    older: bool  # than the start of the picture for phones
 
 
 @dataclass(frozen=True)
@@ -86,26 +86,26 @@ class DepotPage:
     href: str
     place: str
     lines: tuple[DayAheadRow, ...]
-    later: tuple[FarWeek[DayAheadRow], ...]  # of the same, what comes after two weeks
+    later: tuple[FarWeek[DayAheadRow], ...]  # of the same rows, those after two weeks
     meant: DayAheadRow
-    because: str  # why the number in front is what it is, in a line; may be empty
+    because: str  # reason for the number in front, in one line; may be empty
     actuals: tuple[ActualDay, ...]  # newest first
     checks: tuple[ForecastCheck, ...]  # newest first
-    published: str  # on the depot's own clocks
+    published: str  # in the depot's time zone
     tier: str
     marks: tuple[NumberedMark, ...]
     staffed: bool
-    behind: int  # days behind in the wide picture; a young depot has few
+    behind: int  # past days in the wide picture; a new depot has few
     wide: Chart
     narrow: Chart
-    wide_text: str  # the pictures in words
+    wide_text: str  # text alternatives of the pictures
     narrow_text: str
     why: tuple[Why, ...]
-    unheard: str  # said where no day was forecast the day before
-    canary: bool  # whether these numbers are a new model's that is tried here
-    planned: str  # whose number stands in front, next to the model's; empty where it is the model's
-    shares: str  # how its orders fall on shifts, where that is learned; else empty
-    week: str  # orders of the first seven days with their range; empty where none were published
+    unheard: str  # note if no day had a forecast the day before
+    canary: bool  # True if these numbers are from a canary model
+    planned: str  # the planner of the number in front, with the model's number; empty if it is the model's
+    shares: str  # learned split of orders among shifts; else empty
+    week: str  # orders of the first seven days with their range; empty if unpublished
 
 
 def depot_page(
@@ -115,8 +115,8 @@ def depot_page(
     said_before: Mapping[date, PublishedDay] = MappingProxyType({}),
     home: HolidayRegion = NOWHERE,
 ) -> DepotPage:
-    """Everything the depot's page shows; `said_before` is what the publications before said of days
-    that are over, `home` the region of depots that declare none."""
+    """Return the content of a depot's page; `said_before` has earlier publications' forecasts of
+    past days, `home` is the region of depots that declare none."""
     first = head.cutoff - timedelta(days=PAST_DAYS - 1)
     past = [day for day in depot.recent if day.date >= first]
     mark_names = _mark_names(depot.marks, first, front.target_dates[-1], region_of(depot.attributes, home))
@@ -155,8 +155,8 @@ def depot_page(
 
 
 def _because(depot: PublishedDepot, front: Front, mark_names: Mapping[date, str]) -> str:
-    """Main reason for the number in front: the kind of day, the largest change, or the count a week
-    before."""
+    """Return the main reason for the number in front: the kind of day, the largest change, or the
+    count a week before."""
     day = depot.days[front.meant]
     is_told = day.change is not None and abs(day.change.total) >= max(MOVED_LEAST, MOVED * day.change.before)
     moved = in_few_words(day.change, front.today) if day.open and is_told else ""
@@ -174,8 +174,8 @@ def _because(depot: PublishedDepot, front: Front, mark_names: Mapping[date, str]
 
 
 def _mark_names(marks: Iterable[PublishedMark], first: date, last: date, region: HolidayRegion) -> dict[date, str]:
-    """Names of each marked day of these, oldest first; a kind that its name does not tell follows
-    in brackets."""
+    """Return the names of each marked day in the period, oldest first; the kind follows in brackets
+    unless the name contains it."""
     names: dict[date, list[str]] = {}
     for mark in sorted((mark for mark in marks if first <= mark.date <= last), key=lambda mark: mark.date):
         name = translated_holiday(mark.date, mark.name, region) if mark.kind == "holiday" else mark.name
@@ -188,7 +188,8 @@ def _mark_names(marks: Iterable[PublishedMark], first: date, last: date, region:
 
 
 def _kind(kind: str) -> str:
-    """The kind of a named day for readers; what a pipeline file calls its own kinds stays."""
+    """Return the kind of a named day for readers; kinds declared in the pipeline file stay
+    unchanged."""
     return _(KINDS[kind]) if kind in KINDS else kind
 
 

@@ -1,5 +1,4 @@
-"""Data freshness: how new the night, the publication and the depots' last counts are, and what is
-late."""
+"""Data freshness: age of the last run, the publication and the depots' last counts, and delays."""
 
 from __future__ import annotations
 
@@ -14,24 +13,24 @@ from forecaster.core.language import ngettext
 from forecaster.ledger.publication import PublishedDepot
 from forecaster.ledger.records import Head, Run
 
-NIGHTLY = timedelta(hours=26)  # after which the next night is late
+NIGHTLY = timedelta(hours=26)  # after which the next run is late
 MOST_SILENT = 20  # depots without a count
 
 
 @dataclass(frozen=True)
 class Freshness:
     published: str
-    reading_and_age: str  # of the newest
+    reading_and_age: str  # of the newest reading
     late: tuple[str, ...]  # sentences
-    silent: tuple[tuple[str, str], ...]  # depots without a count of the newest day: id, address
-    others: int  # of them, those not named
-    aside: int  # rows that the last night quarantined
+    silent: tuple[tuple[str, str], ...]  # depots without a count of the newest day: ID, address
+    others: int  # number of those not listed
+    aside: int  # rows that the last run quarantined
 
 
 def freshness(
     head: Head | None, depots: Sequence[PublishedDepot], runs: Sequence[Run], now: datetime
 ) -> Freshness | None:
-    """None before anything is published; runs are newest first."""
+    """Return the freshness; None before the first publication. Runs are newest first."""
     if head is None:
         return None
     zone = ZoneInfo(head.timezone)

@@ -1,5 +1,5 @@
-"""Health page, run history: how the last nights ended, their data-quality findings, and how long
-stages took."""
+"""Health page, run history: outcomes of the latest runs, their data-quality findings, and the
+duration of stages."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from forecaster.core.language import N_, _, ngettext
 from forecaster.ledger import value
 from forecaster.ledger.records import Head, Run
 
-LOST = timedelta(hours=36)  # a run that began earlier and never ended was killed
-TOTAL = "night"  # what the timings call the whole of it
-# the gravest first: what happens, and what to do next
+LOST = timedelta(hours=36)  # a run without an end that began longer ago was killed
+TOTAL = "night"  # key of the total in the timings
+# most serious first: the consequence, and the next step
 SEVERITIES: Mapping[str, tuple[str, str]] = {
     "stop": (
         N_("the whole batch is quarantined"),
@@ -41,7 +41,7 @@ SEVERITIES: Mapping[str, tuple[str, str]] = {
     ),
 }
 COMMAND = "forecaster quarantine list FILE"
-OUTCOMES: Mapping[str, tuple[str, str, str]] = {  # in a word, how good it is, and what it means
+OUTCOMES: Mapping[str, tuple[str, str, str]] = {  # name, rating and meaning
     "published": (N_("published"), "good", N_("New forecasts are out.")),
     "degraded": (N_("degraded"), "fair", N_("New forecasts are out, but not everything worked.")),
     "failed": (
@@ -59,7 +59,7 @@ OUTCOMES: Mapping[str, tuple[str, str, str]] = {  # in a word, how good it is, a
 
 @dataclass(frozen=True)
 class NightLine:
-    """A night, as the table shows it."""
+    """A run, as the table shows it."""
 
     run_id: str
     began: str
@@ -83,32 +83,32 @@ class FindingLine:
 
 @dataclass(frozen=True)
 class StageLine:
-    """Duration of a stage, and its median over the nights shown."""
+    """Duration of a stage, and its median over the shown runs."""
 
     name: str
     took: str
     usually: str
-    share: float  # of what the longest stage took, in percent
+    share: float  # of the longest stage's duration, in percent
 
 
 @dataclass(frozen=True)
 class Health:
     title: str
-    last: NightLine | None  # the last night that ended, else the one that runs
+    last: NightLine | None  # the last ended run, else the running one
     nights: tuple[NightLine, ...]  # newest first
-    findings: tuple[FindingLine, ...]  # of the last night, the gravest first
+    findings: tuple[FindingLine, ...]  # of the last run, most serious first
     steps: tuple[str, ...]
     command: str | None
-    nothing_found: str  # what is said where there are no findings
+    nothing_found: str  # text if there are no findings
     stages: tuple[StageLine, ...]
     total: str
-    # what the last night's forecasts cost; empty where that is not known, or not for the reader
+    # computing cost of the last run's forecasts; empty if unknown or hidden from the reader
     computing: str
 
 
 def health(runs: Sequence[Run], head: Head | None, now: datetime, withheld: str = "") -> Health:
-    """Everything the page shows; runs are newest first. Instants are in the publication's zone,
-    else in UTC. Where findings are not for the reader, `withheld` says so."""
+    """Return the content of the page; runs are newest first. Instants are in the publication's
+    zone, or else in UTC. `withheld` explains findings that are hidden from the reader."""
     last = _last(runs)
     if last is None:
         return Health(title_of(head), None, (), (), (), None, withheld, (), "", "")
@@ -129,12 +129,12 @@ def health(runs: Sequence[Run], head: Head | None, now: datetime, withheld: str 
 
 
 def _last(runs: Sequence[Run]) -> Run | None:
-    """The last night that ended, else the one that runs."""
+    """Return the last ended run, else the running one."""
     return next((run for run in runs if run.finished_at is not None), next(iter(runs), None))
 
 
 def _nothing_found(run: Run) -> str:
-    """Without findings: whether the readings were looked at, or none were read."""
+    """Explain the absence of findings: all readings were fine, or none were read."""
     if "ingest" in run.timings:
         return _("Nothing: all readings passed the checks.")
     still = run.finished_at is None
@@ -144,13 +144,13 @@ def _nothing_found(run: Run) -> str:
 
 
 def by_severity(findings: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The gravest first; of one severity, the most frequent."""
+    """Sort findings: most serious first; within a severity, most frequent first."""
     order = list(SEVERITIES)
     return sorted(findings, key=lambda finding: (order.index(finding["severity"]), -finding["count"]))
 
 
 def duration(seconds: float) -> str:
-    """ "0.4 s", "38 s", "12 min 5 s", "1 h 2 min"."""
+    """Format a duration: "0.4 s", "38 s", "12 min 5 s", "1 h 2 min"."""
     if seconds < 9.95:
         return _("{n} s", n=display.number(seconds, 1))
     minutes, rest = divmod(round(seconds), 60)
@@ -176,7 +176,7 @@ def _night(run: Run, zone: ZoneInfo, now: datetime) -> NightLine:
 
 
 def _computing(run: Run) -> str:
-    """Seconds and money of a night and of each of its forecasts, as a sentence."""
+    """Sentence about the computing time and cost of a run and of each of its forecasts."""
     computed = value.computed_run(run.kind, run.timings, run.computing)
     if computed is None:
         return ""
@@ -204,7 +204,7 @@ def _finding(finding: Mapping[str, Any]) -> FindingLine:
 
 
 def _stages(last: Run, runs: Sequence[Run]) -> tuple[StageLine, ...]:
-    """The stages in the order in which they ended."""
+    """Return the stages in the order in which they ended."""
     timings = {name: seconds for name, seconds in last.timings.items() if name != TOTAL}
     return tuple(
         StageLine(

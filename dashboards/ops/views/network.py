@@ -1,8 +1,8 @@
-"""Network page, hierarchical totals: what the network and each city expect on the day in front and
-the days ahead.
+"""Hierarchical totals: expected orders of the network and each city on the day in front and the
+days ahead.
 
-Who sees some cities and not all is told of each: what those have together was not published, and is
-no sum of medians.
+Readers of some cities get each city separately: their joint total was not published, and is not the
+sum of medians.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ CITY = "city"  # the level that every pipeline has
 
 @dataclass(frozen=True)
 class CityTotal:
-    name: str  # empty where depots have no city
+    name: str  # empty if depots have no city
     open: bool  # any of its depots, on the day in front
     depots: int
     orders: str
-    number: int  # the same, by which words are inflected
+    number: int  # the same, for plural forms
     range: str | None
     drivers: int | None
 
@@ -40,11 +40,11 @@ class DayTotal:
     date: date
     weekday: str
     day: str
-    name: str  # both
-    orders: str  # empty where cities are shown separately
-    number: int  # the same, by which words are inflected
-    short: str  # the same where there is little room
-    range: str  # empty where only the depots' medians were published
+    name: str  # weekday and day
+    orders: str  # empty if cities are shown separately
+    number: int  # the same, for plural forms
+    short: str  # abbreviated, for small spaces
+    range: str  # empty if only the depots' medians were published
     drivers: int | None
     open: bool  # any depot
     meant: bool
@@ -52,13 +52,13 @@ class DayTotal:
 
 @dataclass(frozen=True)
 class NetworkView:
-    orders: str  # empty where cities are shown separately
-    number: int  # the same, by which words are inflected
-    range: str | None  # None where only the depots' medians were published
+    orders: str  # The network on the day in front and the days ahead.
+    number: int  # the same, for plural forms
+    range: str | None  # None if only the depots' medians were published
     drivers: int | None
     closed: int  # depots closed on the day in front
     depots: int
-    # the next day on which any is open, where all are closed on the day in front
+    # the next day with an open depot, if all are closed on the day in front
     opens: DayTotal | None
     week: tuple[DayTotal, ...]  # two weeks at most
     cities: tuple[CityTotal, ...]
@@ -71,11 +71,11 @@ def network(
     totals: tuple[PublishedTotal, ...] = (),
     some: bool = False,
 ) -> NetworkView:
-    """Totals as published, with a range of their own; sums of medians where none were. `some` says
-    that there may be other cities, which the reader does not see. Drivers are None where no depot
-    has any planned."""
+    """Return the totals as published, with a range; sums of medians if unpublished. `some` is true
+    if there may be cities that the reader does not see. Drivers are None if no depot has any
+    planned."""
     whole, cities = groups(head, depots, totals)
-    # Quantiles do not add up: of some cities together nothing was published, so each is shown
+    # Quantiles do not add up: no joint total of some cities was published, so each is shown
     # separately.
     apart = some and len(cities) > 1
     meant = front.meant
@@ -95,7 +95,7 @@ def network(
 
 
 def _reopening(week: Sequence[DayTotal], meant: int) -> DayTotal | None:
-    """The next day on which any is open, where all are closed on the day in front."""
+    """Return the next day with an open depot, if all are closed on the day in front."""
     if week[meant].open:
         return None
     return next((total for total in week[meant + 1 :] if total.open), None)
@@ -103,16 +103,16 @@ def _reopening(week: Sequence[DayTotal], meant: int) -> DayTotal | None:
 
 @dataclass(frozen=True)
 class Together:
-    """The network or a city: its depots, and what was published of each of their days together."""
+    """The network or a city: its depots, and their published daily totals."""
 
-    name: str  # empty where depots have no city
+    name: str  # empty if depots have no city
     depots: Sequence[PublishedDepot]
-    published: tuple[Range, ...]  # empty where only the depots' medians were
+    published: tuple[Range, ...]  # empty if only the depots' medians were published
     levels: tuple[float, ...]  # of the depots' quantiles
     week: Range | None = None  # of the first seven days
 
     def median(self, day: int) -> float:
-        """The published one, else the sum of the depots'."""
+        """Return the published median, else the sum of the depots' medians."""
         if self.published:
             return self.published[day].median
         place = self.levels.index(0.5)
@@ -129,7 +129,7 @@ class Together:
 def groups(
     head: Head, depots: Sequence[PublishedDepot], totals: tuple[PublishedTotal, ...], level: str = CITY
 ) -> tuple[Together, list[Together]]:
-    """The network, and each of its cities or groups of another level, in the order of their names."""
+    """Return the network, and its cities or groups of another level, sorted by name."""
     published, weeks = (together(totals, head.levels, level, days) for days in (1, 7))
 
     def group(name: str, members: Sequence[PublishedDepot], key: str | None) -> Together:
@@ -138,12 +138,11 @@ def groups(
         return Together(name, members, joint, head.levels, week)
 
     members_of = by_city(depots, level)
-    if len(members_of) == 1:  # all that somebody sees is one city, whose total is theirs
+    if len(members_of) == 1:  # the reader sees a single city, whose total is theirs
         [name] = members_of
         whole = group(name, depots, "" if "" in published else name)
         return whole, [whole]
-    # Under an empty name stands the network: depots without a city have no total next to those that
-    # have one.
+    # The empty name is the network's: depots without a city have no total if others have a city.
     nowhere = _("Without a city") if level == CITY else _("Without “{level}”", level=level)
     cities = [
         group(name, members, name) if name else group(nowhere, members, None)
@@ -185,8 +184,8 @@ def _day(whole: Together, place: int, front: Front, apart: bool) -> DayTotal:
 def together(
     totals: tuple[PublishedTotal, ...], levels: tuple[float, ...], level: str = CITY, days: int = 1
 ) -> dict[str, tuple[Range, ...]]:
-    """City, or value of another level (empty: the network) → its median and range on each day, or of each so many
-    days."""
+    """Map each city, or value of another level (empty: the network), to its median and range on
+    each day, or on each period of `days` days."""
     ranges: dict[str, tuple[Range, ...]] = {}
     for total in totals:
         if total.days == days and (total.level == level or not total.name):
@@ -195,13 +194,13 @@ def together(
 
 
 def in_seven_days(numbers: Range) -> str:
-    """Orders of the first seven days together, with their 80 % range."""
+    """Return the orders of the first seven days, with their 80 % range."""
     orders, span = display.orders(numbers.median), display.span(numbers.low, numbers.high)
     return _("7 days: {orders}, {range}", orders=orders, range=span)
 
 
 def drivers(depots: Sequence[PublishedDepot], day: int) -> int | None:
-    """Drivers of all these depots on one day."""
+    """Return the drivers of all these depots on one day."""
     planned = [depot.days[day].drivers for depot in depots]
     counts = [number for number in planned if number is not None]
     return sum(counts) if counts else None

@@ -1,5 +1,5 @@
-"""Roster sentences: a day's drivers and vans, the chance of a shortage, and the cost of one more or
-fewer."""
+"""Roster sentences: a day's drivers and vans, the probability of a shortage, and the cost of one
+more or fewer."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from forecaster.ledger.publication import PublishedDay, PublishedRoster
 
 
 def sentence(day: PublishedDay) -> str:
-    """ "4 drivers, 4 vans (2 lent by NYC-03); no van left in New York; 0.88 of what the network
-    needs; 1 chance in 3 of being short; one more would save 9".
+    """Return a sentence such as "4 drivers, 4 vans (2 lent by NYC-03); no van left in New York;
+    0.88 of what the network needs; 1 chance in 3 of being short; one more would save 9".
 
-    Empty where nothing was published of the crew.
+    Empty without a published crew.
     """
     if day.roster is None or day.drivers is None or not day.open:
         return ""
@@ -28,14 +28,14 @@ def sentence(day: PublishedDay) -> str:
 
 
 def why(day: PublishedDay) -> str:
-    """Why a crew is not the one that costs least: no van is left, nobody can work, or a change
-    would not be worth it; else empty."""
+    """Explain why a crew is not the cheapest: no van is left, nobody can work, or a change would
+    not pay off; else empty."""
     return display.clauses(shortage(day.roster), absence(day), left(day))
 
 
 def absence(day: PublishedDay) -> str:
-    """ "2 of 3 drivers missing: the plan of the week has nobody for them"; empty where the whole
-    crew comes."""
+    """Return a clause such as "2 of 3 drivers missing: the plan of the week has nobody for them";
+    empty for a complete crew."""
     if day.roster is None or day.drivers is None or not day.roster.missing_drivers:
         return ""
     missing = day.roster.missing_drivers
@@ -49,8 +49,8 @@ def absence(day: PublishedDay) -> str:
 
 
 def left(day: PublishedDay) -> str:
-    """ "left at 4 as published before: 5 would save 12, a change costs 20"; empty where the crew is
-    the plan's."""
+    """Return a clause such as "left at 4 as published before: 5 would save 12, a change costs 20";
+    empty if the crew is the plan's."""
     if day.roster is None or day.roster.left is None or day.drivers is None:
         return ""
     plan, saving, missing = day.roster.left, round(day.roster.left.saving), dict(day.roster.missing)
@@ -78,15 +78,15 @@ def left(day: PublishedDay) -> str:
 
 
 def shortage(roster: PublishedRoster | None) -> str:
-    """Why a depot has fewer drivers than it wants: "no van left in New York; vans for 88 % of what
-    the network needs"; empty where vans suffice."""
+    """Explain why a depot has fewer drivers than it wants: "no van left in New York; vans for 88 %
+    of what the network needs"; empty if vans suffice."""
     if roster is None or roster.shortage is None:
         return ""
     lack = roster.shortage
     gone = _("no van left in {place}", place=lack.place) if lack.place else _("no van left")
     if lack.share is None:
         return gone
-    # never 100 % where something is missing
+    # never 100 % if something is missing
     share = display.percent(min(lack.share, 0.99), 0)
     if lack.network:
         return display.clauses(gone, _("vans for {share} of what the network needs", share=share))
@@ -94,8 +94,9 @@ def shortage(roster: PublishedRoster | None) -> str:
 
 
 def shares(day: PublishedDay) -> str:
-    """Learned shares of a day's shifts, with the number of days; else empty: "Orders of the day by
-    shift: early 42%, late 58%; learned from 80 days of this depot, 11 of them on this weekday."."""
+    """Describe the learned shares of a day's shifts, with the number of days; else empty: "Orders
+    of the day by shift: early 42%, late 58%; learned from 80 days of this depot, 11 of them on this
+    weekday."."""
     learned = day.roster.shares if day.roster else None
     if learned is None:
         return ""
@@ -120,7 +121,7 @@ def shares(day: PublishedDay) -> str:
 
 
 def chance(share: float) -> str:
-    """A probability in whole numbers: 0.13 is "1 chance in 8"."""
+    """Express a probability in whole numbers: 0.13 is "1 chance in 8"."""
     if share < 0.01:
         return _("less than 1 chance in 100")
     if share > 0.99:
@@ -133,7 +134,7 @@ def chance(share: float) -> str:
 
 
 def _by_shift(shifts: tuple[tuple[str, int], ...]) -> str:
-    """ "3 early, 2 late"; empty where no shifts are declared, or one that is all of the day."""
+    """Return a clause such as "3 early, 2 late"; empty without shifts, or with a single one."""
     of_each = [_("{n} {shift}", n=display.number(count), shift=name) for name, count in shifts]
     return display.listed(of_each) if len(of_each) > 1 else ""
 
@@ -145,8 +146,8 @@ def _loans(roster: PublishedRoster) -> str:
 
 
 def _beside(day: PublishedDay) -> str:
-    """Effect of another crew: that which would be cheaper, where limits keep it away, else one
-    fewer."""
+    """Describe the effect of another crew: one more if that would be cheaper but limits prevent it,
+    else one fewer."""
     roster = day.roster
     assert roster is not None
     more, fewer = (None if cost is None else round(cost - roster.cost) for cost in (roster.one_more, roster.one_fewer))
@@ -158,7 +159,7 @@ def _beside(day: PublishedDay) -> str:
 
 
 def _would(crew: str, difference: int) -> str:
-    """Difference in cost of another crew: "one more would save 9"."""
+    """Describe the difference in cost of another crew: "one more would save 9"."""
     if difference == 0:
         return _("{crew} would cost as much", crew=crew)
     amount = display.number(abs(difference))

@@ -1,4 +1,4 @@
-"""Run history as JSON: what the ledger keeps of each of the last nights."""
+"""Run history as JSON: the ledger's record of each of the latest runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from forecaster.ledger.records import Run
 
 @dataclass(frozen=True)
 class FindingOut:
-    """Finding of a night; `severity` says what happened: `stop`, `quarantine` or `warn`."""
+    """Finding of a run; `severity` is the consequence: `stop`, `quarantine` or `warn`."""
 
     rule: str
     severity: str
@@ -24,8 +24,8 @@ class FindingOut:
 
 @dataclass(frozen=True)
 class RunOut:
-    """A night. `timings` are seconds by stage, `lake_versions` the Delta version read of each
-    table, `measures` what it measured of itself: compiling, memory, processor, devices."""
+    """A run. `timings` are seconds by stage, `lake_versions` the Delta version read of each table,
+    `measures` its own resource use: compilation, memory, processor, devices."""
 
     run_id: str
     pipeline: str
@@ -47,13 +47,13 @@ class RunOut:
 
 @dataclass(frozen=True)
 class RunsOut:
-    """The last nights, newest first."""
+    """The latest runs, newest first."""
 
     runs: list[RunOut]
 
 
 def runs_out(runs: Sequence[Run]) -> RunsOut:
-    """Every night with its findings, the gravest first."""
+    """Return every run with its findings, most serious first."""
     return RunsOut([_run(run) for run in runs])
 
 

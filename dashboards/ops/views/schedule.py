@@ -1,4 +1,4 @@
-"""The schedule of a pipeline in words, with the next instants of each of its runs."""
+"""Schedule of a pipeline in words, with the next starts of each of its runs."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from forecaster.config import Spec
 from forecaster.core.language import N_, _
 
 RUNS = {"cron": N_("Night"), "refresh": N_("New forecast with late data"), "maintain": N_("Maintenance")}
-SHOWN = 3  # of the next instants
+SHOWN = 3  # of the next starts
 _A_SUNDAY = date(2024, 1, 7)
 
 
 @dataclass(frozen=True)
 class ScheduledRun:
-    """A kind of run, when it starts in words, and its next instants."""
+    """A kind of run, its schedule in words, and its next starts."""
 
     name: str
     words: str
@@ -27,7 +27,7 @@ class ScheduledRun:
 
 
 def scheduled_runs(spec: Spec, now: datetime) -> tuple[ScheduledRun, ...]:
-    """The declared runs, by the clocks of the pipeline's time zone."""
+    """Return the declared runs, in the pipeline's time zone."""
     local = now.astimezone(spec.zone)
     crons = {name: cron for key, name in RUNS.items() if (cron := getattr(spec.schedule, key))}
     return tuple(
@@ -41,7 +41,8 @@ def scheduled_runs(spec: Spec, now: datetime) -> tuple[ScheduledRun, ...]:
 
 
 def in_words(cron: str) -> str:
-    """A cron expression in words: by weekdays where it names nothing else, else with the expression itself."""
+    """Describe a cron expression: by weekdays if it restricts nothing else, otherwise with the
+    expression itself."""
     times = CronSim(cron, datetime(2024, 1, 1))
     clock = "{1:0>2}:{0:0>2}".format(*cron.split())
     if len(times.days) < 31 or len(times.months) < 12:

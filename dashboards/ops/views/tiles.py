@@ -17,15 +17,15 @@ from dashboards.ops.views.network import together
 from forecaster.core.language import N_, _, ngettext
 from forecaster.ledger.records import Head
 
-MOST_CITIES = 3  # that are named on a tile
+MOST_CITIES = 3  # named on a tile
 STATES = {"late": N_("late"), "failed": N_("failed"), "away": N_("no ledger"), "empty": N_("nothing yet")}
 NOTHING = NothingPublished(N_("nothing has been published yet; the first night does it"))
 
 
 @dataclass(frozen=True)
 class DepotCount:
-    """Counts over the depots that a reader sees: how many there are, are open on the day in front
-    and need attention, and the sum of their medians, in orders."""
+    """Counts over the depots visible to a reader: their number, how many are open on the day in
+    front, how many need attention, and the sum of their medians, in orders."""
 
     depots: int
     open: int
@@ -50,17 +50,17 @@ class PipelineTile:
     place: str
     state: str
     sentence: str
-    when: str = ""  # the day in front in words; empty where there are no numbers
+    when: str = ""  # the day in front in words; empty without numbers
     target_date: date | None = None
     total: Range | None = None
-    # of all depots; empty where the reader sees some cities, or it is not counted yet
+    # of all depots; empty if the reader sees only some cities, or before it is counted
     orders: str = ""
-    number: int = 0  # the same, by which words are inflected
+    number: int = 0  # the same, for plural forms
     range: str = ""
-    cities: tuple[CityNumber, ...] = ()  # each for itself, where the reader sees some and not all
+    cities: tuple[CityNumber, ...] = ()  # each separately, if the reader sees only some
     more_cities: int = 0
     depots: DepotCount | None = None  # None: not counted yet
-    towns: tuple[str, ...] = ()  # all cities that the reader sees
+    towns: tuple[str, ...] = ()  # all cities visible to the reader
 
     @property
     def state_text(self) -> str:
@@ -87,7 +87,7 @@ class PipelineTile:
 
     @property
     def is_copy(self) -> bool:
-        """Whether the numbers are a copy's, as the ledger is away."""
+        """True if the numbers are a copy, since the ledger is unavailable."""
         return self.state == "away" and bool(self.when)
 
     @property
@@ -97,9 +97,8 @@ class PipelineTile:
 
 @dataclass(frozen=True)
 class PipelineRow:
-    """A pipeline in the API: its day in front in orders of all depots together, and its state. Null
-    is what is not published, not counted yet, or not told to a reader who sees some cities
-    alone."""
+    """A pipeline in the API: its day in front in orders of all depots, and its state. Null means
+    not published, not counted yet, or hidden from a reader of some cities."""
 
     name: str
     address: str
@@ -120,18 +119,18 @@ class PipelinesOut:
 
 
 def header_of(look: Look, now: datetime) -> Front | None:
-    """The header of what a pipeline has published; None where there is nothing."""
+    """Return the header of a pipeline's publication; None without one."""
     return front(look.head, now, fruitless(look.last, look.head)) if look.head else None
 
 
 def not_over(look: Look, now: datetime) -> Look:
-    """The look, without a copy whose days are all over."""
+    """Return the look, without a copy whose days are all past."""
     header = header_of(look, now) if look.absence is not None else None
     return Look(error=look.error) if header is not None and header.target_dates[-1] < header.today else look
 
 
 def count_depots(head: Head, header: Front, outline: Outline, cities: frozenset[str] | None) -> DepotCount:
-    """As the pipeline's own page counts, for a reader who sees these cities (None: all)."""
+    """Count as the pipeline's own page does, for a reader of these cities (None: all)."""
     depots = [depot for depot in outline.depots if cities is None or city_of(depot) in cities]
     depot_ids = {depot.depot_id for depot in depots}
     before = {place: median for place, median in outline.before.items() if place[0] in depot_ids}
@@ -147,7 +146,7 @@ def count_depots(head: Head, header: Front, outline: Outline, cities: frozenset[
 def tile(
     name: str, look: Look, header: Front | None, cities: frozenset[str] | None, depots: DepotCount | None, reason: str
 ) -> PipelineTile:
-    """The tile of a pipeline; `reason` says to this reader why nothing can be shown, where that is
+    """Return the tile of a pipeline; `reason` explains to this reader why nothing can be shown, if
     so."""
     href = f"/p/{name}/"
     head = look.head
@@ -180,12 +179,12 @@ def tile(
 
 
 def _visible(names: Iterable[str], cities: frozenset[str] | None) -> list[str]:
-    """The cities of these that a reader of some cities sees (None: of all)."""
+    """Return the cities of these that a reader sees (None: all)."""
     return sorted(name for name in names if name and (cities is None or name in cities))
 
 
 def _total(totals: Mapping[str, Sequence[Range]], cities: Sequence[str], day: int, *, every: bool) -> Range | None:
-    """The day of all cities that the reader sees, in one; None where it was not published."""
+    """Return the day's total over all cities visible to the reader; None if it was not published."""
     whole = totals.get("") if every else totals[cities[0]] if len(cities) == 1 else None
     return whole[day] if whole else None
 
@@ -201,7 +200,7 @@ def _median(total: Range | None, depots: DepotCount | None) -> float | None:
 
 
 def in_order(tiles: Sequence[PipelineTile]) -> list[PipelineTile]:
-    """Those in trouble first, then by title."""
+    """Sort tiles: those in trouble first, then by title."""
     return sorted(tiles, key=lambda tile: (tile.well, tile.title.casefold(), tile.name))
 
 
@@ -236,7 +235,7 @@ def _state(look: Look, header: Front, reason: str) -> tuple[str, str]:
 
 
 def _place(cities: Sequence[str], timezone: str) -> str:
-    """The cities, or where there are none the place of the zone: "Boston, New York and 3 more"."""
+    """Return the cities, or else the place of the time zone: "Boston, New York and 3 more"."""
     if not cities:
         return timezone.rpartition("/")[2].replace("_", " ")
     if len(cities) <= MOST_CITIES:

@@ -1,4 +1,4 @@
-"""Wall screen of a control room: the next day in all, each city, and which depots need
+"""Wall screen of a control room: the day in front in total and by city, and the depots that need
 attention."""
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from forecaster.ledger.publication import PublishedDepot
 from forecaster.ledger.records import Head
 
 REFRESH = 60  # seconds
-# tiles, with the one that says how many found no place: more could not be read from four metres
+# tiles, including the one that counts the rest: more could not be read from four meters
 MOST = 8
-LOOK = 4  # depots to look at
-MOST_CITIES = 24  # to choose from, where one was asked for that is not there
+LOOK = 4  # depots that need attention
+MOST_CITIES = 24  # suggested for an unknown city
 
 
 @dataclass(frozen=True)
@@ -28,27 +28,27 @@ class Tile:
     open: bool
     orders: str
     range: str
-    drivers: str  # empty where nobody is planned
+    drivers: str  # empty if nobody is planned
 
 
 @dataclass(frozen=True)
 class Wall:
     heading: str
     open: bool  # any of its depots, on the day in front
-    orders: str  # empty where cities are shown separately
-    number: int  # the same, by which words are inflected
+    orders: str  # empty if cities are shown separately
+    number: int  # the same, for plural forms
     range: str | None
     drivers: str
     week: tuple[DayTotal, ...]
     tiles: tuple[Tile, ...]
-    more: int  # tiles that found no place
-    look: tuple[tuple[str, str], ...]  # depot and why, the most urgent first
+    more: int  # tiles that did not fit
+    look: tuple[tuple[str, str], ...]  # depot and reason, most urgent first
     others: int
-    scarcity: str  # days on which drivers are too few nearly everywhere
+    scarcity: str  # days with too few drivers nearly everywhere
     refresh: int
-    unknown: str  # the city that was asked for, where there is none of that name
-    nearest: str  # the one that may have been meant
-    cities: tuple[str, ...]  # then, to choose from
+    unknown: str  # the requested city, if unknown
+    nearest: str  # suggestion for it
+    cities: tuple[str, ...]  # further suggestions
 
 
 def wall(
@@ -59,7 +59,8 @@ def wall(
     before: Mapping[tuple[str, date], float],
     city: str,
 ) -> Wall:
-    """The network with a tile a city, or one city with a tile a depot, the busiest first."""
+    """Return the network with one tile per city, or one city with one tile per depot, busiest
+    first."""
     chosen = _city(network, city)
     if chosen is None:
         heading, members, tiles = front.title, depots, _city_tiles(network)
@@ -95,7 +96,8 @@ def _city(network: NetworkView, city: str) -> CityTotal | None:
 def _attention(
     depots: Sequence[PublishedDepot], head: Head, front: Front, before: Mapping[tuple[str, date], float], places: int
 ) -> tuple[tuple[tuple[str, str], ...], int]:
-    """Depots to look at and why, the most urgent first, and how many found no place."""
+    """Return the depots that need attention with the reasons, most urgent first, and the number
+    that did not fit."""
     found = [(depot, why) for depot in depots if (why := reasons(depot, head, front, before))]
     found.sort(key=lambda depot_and_why: urgency(depot_and_why[0], front, depot_and_why[1]))
     told = tuple((depot.depot_id, display.clauses(*why)) for depot, why in found[:places])
@@ -103,8 +105,7 @@ def _attention(
 
 
 def _unknown(city: str, network: NetworkView) -> tuple[str, str, tuple[str, ...]]:
-    """A city that is not there, the one that may have been meant, and those to choose from; nothing
-    without cities."""
+    """Return an unknown city, the best suggestion, and further ones; empty values without cities."""
     names = [total.name for total in network.cities if total.name]
     return (city, nearest_word(city, names) or "", tuple(names[:MOST_CITIES])) if names else ("", "", ())
 

@@ -1,1 +1,1 @@
-"""Estimates of counts that are not known: the past of new depots, and demand of capped days."""
+"""Estimates of unknown counts: the past of new depots, and the demand of capped days."""

@@ -1,15 +1,15 @@
-"""Censored demand: estimate what was asked for on days whose count is a lower bound, as where a shop
-sold out or all vans were full.
+"""Estimate demand on days whose count is a lower bound (censored demand), as where a shop sold out
+or all vans were full.
 
-Log counts are normal about a mean of three parts: the depot's level of the weeks around a day, its
-weekdays, and what the day was for all depots. Level, weekdays and spread are fitted by expectation
-maximisation, where a capped day counts by its mean given that it was no lower than its count
-(Tobit: Tobin 1958, "Estimation of relationships for limited dependent variables"; Amemiya 1984).
-Weekdays that are rarely below the cap are shrunken to those of the fleet. In the place of a capped
-count then stands one draw from that distribution above the count (data augmentation: Chib 1992,
-"Bayes inference in the Tobit censored regression model"), so that lags, levels, targets and scores
-have the mean and the spread of demand. A draw depends on depot and date alone. Plain arrays
-(depots, days); unknown is NaN.
+Log counts are normal about a mean of three parts: the depot's level in the weeks around a day, its
+weekdays, and the effect of the day on all depots. Level, weekdays and spread are fitted by
+expectation maximization, in which a capped day counts by its mean, given that it was no lower than
+its count (Tobit: Tobin 1958, "Estimation of relationships for limited dependent variables"; Amemiya
+1984). Weekdays that are rarely below the cap are shrunken to those of the fleet. One draw from that
+distribution above the count then replaces a capped count (data augmentation: Chib 1992, "Bayes
+inference in the Tobit censored regression model"), so that lags, levels, targets and scores have
+the mean and the spread of demand. A draw depends on depot and date alone. Plain arrays (depots,
+days); unknown is NaN.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ import numpy as np
 from forecaster.core.arrays import Bools, Days, Doubles, Floats
 
 WEEK = 7
-AROUND = 17  # days before and after a day that make its level
-STEPS = 30  # of the fit
-PEERS = 200  # depots that tell what a day was for all, at most
-FEW = 5  # depots below which they tell nothing of one another
-SHIFT = 0.25  # of a depot's median, that is added to counts before the log: skewed days become normal
-LEAST_BELOW = 0.1  # of a depot's days with counts below the cap, with fewer of which nothing is estimated
-SPREAD = 0.3  # of a depot's days, from which the fit starts, as a standard deviation of log counts
+AROUND = 17  # days before and after a day that determine its level
+STEPS = 30  # iterations of the fit
+PEERS = 200  # largest number of depots from which the effects of the fleet are fitted
+FEW = 5  # depots; with fewer, no effects of the fleet are learned
+SHIFT = 0.25  # times a depot's median; added to counts before the log, so that skewed days become normal
+LEAST_BELOW = 0.1  # share of a depot's days with counts below the cap; with a smaller one, nothing is estimated
+SPREAD = 0.3  # initial standard deviation of log counts in the fit
 LEAST_SPREAD, MOST_SPREAD = 0.05, 1.0
-# standard deviations by which depots' weekdays and levels differ from the fleet's, where it is small
+# standard deviations by which depots' weekdays and levels differ from the fleet's, if it is small
 WEEKDAYS, LEVELS = 0.1, 0.2
-# standard deviations beyond which a day counts no more; what that takes from the variance of a normal
+# standard deviations at which a day's deviation is clipped, and the correction of the variance for
+# it
 CLIP, CORRECTION = 2.0, 1.085
-MOST = float(np.log(4.0))  # of log demand above the count
+MOST = float(np.log(4.0))  # largest estimate of log demand above the count
 GOLDEN = (5**0.5 - 1) / 2
 _Z = np.linspace(-6.0, 6.0, 2401)
 _CDF = np.array([NormalDist().cdf(z) for z in _Z])
@@ -46,26 +47,26 @@ _SQUARE = 1 + _Z * _ABOVE
 
 
 class CappedCounts(NamedTuple):
-    """Counts of which some are lower bounds of demand."""
+    """Counts, some of which are lower bounds of demand."""
 
     served: Floats  # (depots, days); NaN = not known
-    is_capped: Bools  # (depots, days) where the count is a lower bound
-    expected: Floats | None = None  # (depots, days) demand of capped days that is known otherwise; else NaN
+    is_capped: Bools  # (depots, days) True if the count is a lower bound
+    expected: Floats | None = None  # (depots, days) demand of capped days that is known by other means; else NaN
 
     def of(self, rows: Any, days: slice = slice(None)) -> CappedCounts:
-        """Those of some depots and days."""
+        """Return the counts of some depots and days."""
         expected = None if self.expected is None else self.expected[rows][:, days]
         return CappedCounts(self.served[rows][:, days], self.is_capped[rows][:, days], expected)
 
 
 class _Fleet(NamedTuple):
-    """What the days, weekdays and levels of depots have in common."""
+    """Effects of days, weekdays and levels that depots have in common."""
 
-    days: Doubles  # (days,) effect of each day on all depots, also of seasons
+    days: Doubles  # (days,) effect of each day on all depots, including seasons
     weekdays: Doubles  # (7,) effects
     weekday_differs: float  # standard deviation of a depot's weekdays about these
     level_differs: float  # standard deviation of a depot's level of some weeks about its mean
-    noise: Doubles  # (7,) spread of each weekday to that of all
+    noise: Doubles  # (7,) spread of each weekday relative to that of all
 
 
 class _Fit(NamedTuple):
@@ -75,8 +76,9 @@ class _Fit(NamedTuple):
 
 
 def demand_of(counts: CappedCounts, is_open: Bools, depot_ids: Sequence[str], days: Days) -> Floats:
-    """Demand of each day (depots, days): the count, and of a capped day an estimate that is no lower
-    than it; where nearly all counts are capped, the count. `days` are the dates of the last axis."""
+    """Return the demand of each day (depots, days): the count or, for a capped day, an estimate
+    that is no lower. If nearly all counts of a depot are capped, its counts. `days` are the dates
+    of the last axis."""
     demand = counts.served.copy()
     capped = counts.is_capped & np.isfinite(demand) & is_open
     if counts.expected is not None:
@@ -110,7 +112,7 @@ def _median(counts: Doubles, known: Bools) -> Doubles:
 
 
 def _uniform(depot_ids: Sequence[str], days: Days) -> Doubles:
-    """Numbers between 0 and 1 that are evenly spread over a depot's days, (depots, days)."""
+    """Numbers between 0 and 1, evenly spread over a depot's days, (depots, days)."""
     start = np.array([zlib.crc32(depot.encode()) / 2**32 for depot in depot_ids])
     numbers = days.astype("datetime64[D]").astype(np.int64)
     spread: Doubles = (start[:, None] + GOLDEN * numbers[None]) % 1.0
@@ -118,8 +120,8 @@ def _uniform(depot_ids: Sequence[str], days: Days) -> Doubles:
 
 
 def _fit(log: Doubles, known: Bools, capped: Bools, fleet: _Fleet | None) -> _Fit:
-    """Means and spreads of log demand; what depots have in common is the `fleet`'s, or learned from
-    these."""
+    """Fit means and spreads of log demand, with the common effects of `fleet`, or of these depots
+    if it is None."""
     weekday = np.arange(log.shape[1]) % WEEK
     by_weekday = np.eye(WEEK)[weekday]  # (days, 7)
     common = fleet or _Fleet(np.zeros(log.shape[1]), np.zeros(WEEK), WEEKDAYS, LEVELS, np.ones(WEEK))
@@ -150,14 +152,15 @@ def _fit(log: Doubles, known: Bools, capped: Bools, fleet: _Fleet | None) -> _Fi
         above = np.maximum(np.interp(distance, _Z, _ABOVE), distance)
         unknown = np.clip(np.interp(distance, _Z, _SQUARE) - above**2, 0.0, 1.0)
         values[capped] = mean[capped] + wide[capped] * above
-        # a capped day tells as much less than a known one as its variance is left
+        # the weight of a capped day is the share of its variance that its bound removes
         variance[capped], weight[capped] = wide[capped] ** 2 * unknown, 1.0 - unknown
     return _Fit(mean, wide, common)
 
 
 def _common(days: Doubles, known: Bools, weekdays: Doubles, moves: Doubles, square: Doubles) -> _Fleet:
-    """What depots have in common, of their days against their level and weekdays, of their weekdays'
-    effects (depots, 7), of how their level moves, and of their squared misses, 0 where unknown."""
+    """Estimate the effects that depots have in common: from their days relative to level and
+    weekdays, the effects of their weekdays (depots, 7), the moves of their level, and their squared
+    residuals, 0 where unknown."""
     by_weekday = np.eye(WEEK)[np.arange(known.shape[1]) % WEEK]
     some = known @ by_weekday > 0
     typical = np.where(some, weekdays, 0.0).sum(axis=0) / np.maximum(some.sum(axis=0), 1)
@@ -176,7 +179,7 @@ def _root_mean_square(values: Doubles) -> float:
 
 
 def _around(values: Doubles, weight: Doubles, needed: Doubles | float) -> Doubles:
-    """Mean of the weighted values of the days around each day, shrunken to 0 as by `needed` more days."""
+    """Weighted mean of the values around each day, shrunken to 0 as if by `needed` more days."""
     level: Doubles = _window_sum(values) / (_window_sum(weight) + needed)
     return level
 

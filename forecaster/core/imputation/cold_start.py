@@ -1,14 +1,14 @@
-"""Cold start: guess the past that a new depot does not have, by its city's profile at a level
-shrunken to its peers'.
+"""Cold start: guess the missing past of a new depot from its city's profile, at a level shrunken to
+its peers'.
 
-A profile says of each day how the counts of the peers stood to their own recent level: the median
-over the peers, so that one of them alone does not make it. The own level counts by its credibility
+A profile has the counts of the peers on each day relative to their own recent level: the median
+over the peers, so that no single peer determines it. A depot's own level counts by its credibility
 (Bühlmann 1967, "Experience rating and credibility"), in log counts: Z = n / (n + σ² / τ²), where n
-own days are known, σ² is the variance of a peer's day about its profile, and τ² that of peers'
-levels about what their attributes let expect (`typical_levels`), which makes up the rest. What is
-left to doubt of the level is τ² (1 - Z), by which intervals are wider. How a weekday differs from
-the profile counts the same way, by how peers differ there. Plain arrays (depots, days); unknown is
-NaN.
+is the number of known own days, σ² the variance of a peer's day about its profile, and τ² the
+variance of peers' levels about the levels expected from their attributes (`typical_levels`), which
+make up the rest. The variance τ² (1 - Z) of the level remains; intervals are widened by it.
+Deviations of a weekday from the profile are weighted in the same way, by the deviations of the
+peers. Plain arrays (depots, days); unknown is NaN.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from numpy.typing import NDArray
 
 from forecaster.core.imputation.peer_levels import typical_levels
 
-MIN_HISTORY = 28  # known days with which a depot is no longer new
-# known days from which a depot's own past is all that a forecast needs: a season of its weekdays
+MIN_HISTORY = 28  # known days; a depot with fewer is cold
+# known days from which a forecast needs only a depot's own past: a season of its weekdays
 SETTLED = 84
-ENOUGH = 7  # known days of late that tell a peer's level
-NEEDED = 1.0  # own days after which the own level counts half, at most, however alike the peers are
+ENOUGH = 7  # fewest recent known days for a peer's level
+NEEDED = 1.0  # own days after which the own level counts at least half, however similar the peers are
 WEEK = 7
-RECENT = 4 * WEEK  # days before the cutoff that make a peer's level
-CITY = 2  # peers that make a city's profile; with fewer all depots make it
-PEERS = 1000  # that are asked, at most: enough for a median
+RECENT = 4 * WEEK  # days before the cutoff that determine a peer's level
+CITY = 2  # fewest peers for a city's profile; with fewer, all depots make it
+PEERS = 1000  # largest number of sampled peers: enough for a median
 TINY = 1e-12
-EVERYONE = ""  # in the place of a city that is not known, or has too few peers
+EVERYONE = ""  # in place of a city that is unknown or has too few peers
 
 _Floats = NDArray[np.float32]
 _Doubles = NDArray[np.float64]
@@ -42,46 +42,46 @@ _Bools = NDArray[np.bool_]
 class Guess(NamedTuple):
     """Imputed past of the depots whose past is guessed, in their order."""
 
-    rows: _Bools  # (depots,) which these are
+    rows: _Bools  # (depots,) True for these depots
     past: _Floats  # (guessed, days) counts on the unknown days before the first known one
-    # (guessed,) standard deviation, in log counts, of what is not known of their level
+    # (guessed,) standard deviation, in log counts, of the unknown part of their level
     doubt: _Doubles
 
 
 class DepotStanding(NamedTuple):
-    """Weight of each depot in the level of its peers."""
+    """Number of known days and recent level of each depot, for the choice of peers."""
 
-    days: NDArray[np.signedinteger[Any]]  # (depots,) known ones
-    level: _Doubles  # (depots,) mean of the last days' counts; NaN where too few are known
+    days: NDArray[np.signedinteger[Any]]  # (depots,) number of known days
+    level: _Doubles  # (depots,) mean of the recent counts; NaN if too few are known
 
 
 class ChosenPeers(NamedTuple):
-    """Positions of the depots that young ones go by."""
+    """Positions of the peers of young depots."""
 
-    limit: int  # known days below which a depot's past is guessed
-    rows: NDArray[np.intp]  # whose levels tell those of others
-    # whose days do; those of `EVERYONE` for cities with too few
+    limit: int  # known days; the past of a depot with fewer is guessed
+    rows: NDArray[np.intp]  # peers from which levels are learned
+    # peers from which profiles are learned; those of `EVERYONE` for cities with too few
     by_city: Mapping[str, NDArray[np.intp]]
 
 
 class PeerProfile(NamedTuple):
     """Profile of the days of a city's depots."""
 
-    shape: _Doubles  # (days,) to their own recent level
-    residuals: _Doubles  # (peers, recent days) by which they missed that, in log counts
+    shape: _Doubles  # (days,) relative to their own recent level
+    residuals: _Doubles  # (peers, recent days) deviations from that, in log counts
 
 
 class Peers(NamedTuple):
-    """Peers that young depots are guessed from."""
+    """Peers from which the past of young depots is guessed."""
 
-    limit: int  # known days below which a depot's past is guessed
+    limit: int  # known days; the past of a depot with fewer is guessed
     level: _Doubles  # (peers,)
-    attributes: Mapping[str, tuple[str, ...]]  # words of the peers
-    profiles: Mapping[str, PeerProfile]  # by city; empty: nobody is gone by
+    attributes: Mapping[str, tuple[str, ...]]  # values of the peers by attribute
+    profiles: Mapping[str, PeerProfile]  # by city; empty: nothing is guessed
 
 
 def cold_depots(demand: _Floats, open_: _Bools) -> _Bools:
-    """Marks depots that are so new that a forecast rests on their peers, (depots,)."""
+    """Mark new depots whose forecast rests on their peers, (depots,)."""
     is_cold: _Bools = _known_days(demand, open_).sum(axis=1) < MIN_HISTORY
     return is_cold
 
@@ -92,13 +92,13 @@ def guess(
     attributes: Mapping[str, Sequence[str]] | None = None,
     peers: Peers | None = None,
 ) -> Guess:
-    """Imputed counts of depots that have not settled yet on the unknown days before their first
-    known one; NaN elsewhere, and where more of the peers were closed than counted.
+    """Guess the counts of depots that have not settled yet on the unknown days before their first
+    known one; NaN elsewhere, and on days on which more peers were closed than counted.
 
-    `attributes` are words a depot, "" where one is not known; those of "city" also say whose
-    profile it is. Peers are the settled depots; of a fleet of which most are younger, those that
-    are not cold. Without any nothing is guessed, and nothing doubted. `peers` are those of the
-    network that these depots are a part of; left out, they are all of it.
+    `attributes` has one value per depot, "" if unknown; the values of "city" also select the
+    profile. Peers are the settled depots or, in a fleet of mostly younger ones, those that are not
+    cold. Without peers, nothing is guessed and the doubt is 0. `peers` are those of the whole
+    network; if omitted, these depots are the whole network.
     """
     is_known, attributes = _known_days(demand, open_), attributes or {}
     peers = peers or _own_peers(demand, open_, attributes)
@@ -107,7 +107,7 @@ def guess(
     guesses = Guess(is_new, np.full((len(members), demand.shape[1]), np.nan, np.float32), np.zeros(len(members)))
     if not len(members) or not peers.profiles:
         return guesses
-    # All attributes tell the level; the shape of the days is the city's alone.
+    # All attributes determine the level, but only the city determines the shape of the days.
     words = [
         (*of_peers, *(attributes[name][row] for row in members.tolist())) for name, of_peers in peers.attributes.items()
     ]
@@ -129,23 +129,23 @@ def guess(
 
 
 def _own_peers(demand: _Floats, open_: _Bools, attributes: Mapping[str, Sequence[str]]) -> Peers:
-    """The peers among the depots themselves."""
+    """Find the peers among the depots themselves."""
     standing = depots_standing(demand, open_)
     chosen = choose_peers(standing, attributes.get("city"))
     return learn_peers(chosen, standing.level, attributes, lambda rows: (demand[rows], open_[rows]))
 
 
 def depots_standing(demand: _Floats, open_: _Bools) -> DepotStanding:
-    """Weight of each depot in the level of its peers, (depots,)."""
+    """Return the number of known days and the recent level of each depot, (depots,)."""
     return _standing(demand, _known_days(demand, open_))
 
 
 def choose_peers(standing: DepotStanding, cities: Sequence[str] | None) -> ChosenPeers:
-    """Peers for young depots, of all depots of a network; nobody where none is young or none is
-    settled."""
+    """Choose peers for young depots among all depots of a network; none if no depot is young or
+    none is settled."""
     days, is_alive = standing.days, standing.level > 0
     young, few = days < SETTLED, days < MIN_HISTORY
-    # Young depots' past is guessed, unless they are most of those that could be peers.
+    # The past of young depots is guessed, unless they are most of the possible peers.
     limit = SETTLED if 2 * (is_alive & ~young).sum() >= (is_alive & ~few).sum() else MIN_HISTORY
     is_new = days < limit
     peers = ~is_new & is_alive
@@ -167,8 +167,8 @@ def learn_peers(
     attributes: Mapping[str, Sequence[str]],
     days_of: Callable[[NDArray[np.intp]], tuple[_Floats, _Bools]],
 ) -> Peers:
-    """Levels and profiles of the peers of young depots; `days_of` gives the counts and the open
-    days of some depots."""
+    """Learn the levels and profiles of the peers of young depots; `days_of` returns the counts and
+    the open days of some depots."""
     profiles = {}
     for city, rows in chosen.by_city.items():
         demand, open_ = days_of(rows)
@@ -182,8 +182,9 @@ def learn_peers(
 
 
 def _trust(both_known: _Bools, residuals: _Doubles, of_level: float) -> _Doubles:
-    """Credibility of each depot's own level, from 0 to 1, by the days on which it and its profile
-    are `both_known`; `residuals` are by how much peers' days miss their profile, in log counts."""
+    """Credibility of each depot's own level, from 0 to 1, from the number of days on which it and
+    its profile are `both_known`; `residuals` are the deviations of peers' days from their profile,
+    in log counts."""
     of_day = float(np.nanmean(residuals**2)) if np.isfinite(residuals).any() else 0.0
     days = both_known.sum(axis=1)
     trust: _Doubles = days / (days + max(min(of_day / max(of_level, TINY), NEEDED), TINY))
@@ -193,8 +194,8 @@ def _trust(both_known: _Bools, residuals: _Doubles, of_level: float) -> _Doubles
 def _expected_counts(
     shape: _Doubles, demand: _Floats, is_known: _Bools, typical_level: _Doubles, trust: _Doubles, residuals: _Doubles
 ) -> _Doubles:
-    """The counts to expect of each depot on each day, (depots, days): the profile at its level,
-    with its weekdays."""
+    """Expected counts of each depot on each day, (depots, days): the profile at its level, with its
+    weekdays."""
     both_known = is_known & (shape > 0)
     plain = _level_of(shape, typical_level, demand, both_known, trust)[:, None] * shape
     habit = _weekdays(_residuals(demand, both_known, plain), _weeks_needed(residuals))
@@ -203,9 +204,9 @@ def _expected_counts(
 
 
 def widened_quantiles(quantiles: _Floats, levels: Sequence[float], doubt: _Doubles) -> _Floats:
-    """Quantiles of counts (depots, horizon, levels) as wide as two independent errors make them:
-    that of the forecast, and the `doubt` (depots,) of the level, normal in log counts. Their
-    distances to the median add up as squares."""
+    """Widen quantiles of counts (depots, horizon, levels) for two independent errors: that of the
+    forecast, and the `doubt` (depots,) of the level, normal in log counts. Their distances to the
+    median add up as squares."""
     log = np.log1p(quantiles.astype(np.float64))
     center = log[..., [levels.index(0.5)]]
     of_level = doubt[:, None, None] * np.array([NormalDist().inv_cdf(level) for level in levels])
@@ -226,8 +227,7 @@ def _standing(demand: _Floats, is_known: _Bools) -> DepotStanding:
 
 
 def _level(demand: _Floats, is_known: _Bools) -> _Doubles:
-    """Mean of the known counts of the last days; NaN for a depot of which fewer than `ENOUGH` are
-    known."""
+    """Mean of the recent known counts; NaN for a depot with fewer than `ENOUGH` of them."""
     count = is_known[:, -RECENT:].sum(axis=1)
     total = np.sum(demand[:, -RECENT:], axis=1, where=is_known[:, -RECENT:], dtype=np.float64)
     level: _Doubles = np.where(count >= ENOUGH, total / np.maximum(count, 1), np.nan)
@@ -235,7 +235,7 @@ def _level(demand: _Floats, is_known: _Bools) -> _Doubles:
 
 
 def _groups(cities: Sequence[str] | None, peers: _Bools) -> tuple[NDArray[np.str_], NDArray[np.intp]]:
-    """The names of cities, and a number among them for each depot's, -1 where it is not known or
+    """Return the names of cities, and each depot's index among them, -1 if its city is unknown or
     has too few peers."""
     if cities is None:
         return np.zeros(0, np.str_), np.full(len(peers), -1)
@@ -262,14 +262,15 @@ def _profile(relative: _Doubles, is_known: _Bools, open_: _Bools) -> _Doubles:
 
 
 def _residuals(demand: _Floats, is_known: _Bools, expected: _Doubles) -> _Doubles:
-    """Log counts by which known days missed what was expected of them; NaN for others."""
+    """Deviations of known days from their expected counts, in log counts; NaN for other days."""
     usable = is_known & np.isfinite(expected)
     return np.log1p(np.where(usable, demand, np.nan)) - np.log1p(np.where(usable, expected, np.nan))
 
 
 def _weeks_needed(residuals: _Doubles) -> float:
     """Weeks after which a depot's own weekdays count as much as the profile's: σ² / τ² of the
-    peers, whose weekdays miss their profile by τ² and vary by σ² from week to week."""
+    peers, where τ² is the variance of their weekdays about their profile, and σ² the variance from
+    week to week."""
     weeks = residuals.shape[1] // WEEK
     by_week = residuals[:, residuals.shape[1] - weeks * WEEK :].reshape(len(residuals), weeks, WEEK)
     count = np.isfinite(by_week).sum(axis=1)
@@ -296,9 +297,8 @@ def _weekdays(residuals: _Doubles, needed: float) -> _Doubles:
 def _level_of(
     shape: _Doubles, typical_level: _Doubles, demand: _Floats, both_known: _Bools, trust: _Doubles
 ) -> _Doubles:
-    """Each depot's level: the sum of its counts over that of the profile on the days that are
-    `both_known`; between it and the one that is typical of it the logs are mixed, as far as it is
-    to be trusted."""
+    """Level of each depot: the sum of its counts over that of the profile on the days that are
+    `both_known`, mixed in logs with its typical level by `trust`."""
     profile = np.sum(np.where(both_known, shape, 0), axis=1)
     own_level = np.sum(demand, axis=1, where=both_known, dtype=np.float64) / np.where(profile > 0, profile, 1)
     level: _Doubles = np.expm1(trust * np.log1p(own_level) + (1 - trust) * typical_level)
@@ -306,7 +306,7 @@ def _level_of(
 
 
 def _guessed_past(demand: _Floats, is_known: _Bools, expected: _Doubles) -> _Floats:
-    """Expected counts of the unknown days before each depot's first known one; NaN elsewhere."""
+    """Expected counts on the unknown days before each depot's first known one; NaN elsewhere."""
     first = np.where(is_known.any(axis=1), is_known.argmax(axis=1), is_known.shape[1])
     before = np.arange(is_known.shape[1]) < first[:, None]
     return np.where(before & np.isnan(demand), expected, np.nan).astype(np.float32)

@@ -1,10 +1,9 @@
-"""Ridge regression of levels on attributes: what level a depot may have of which nothing is counted
-yet.
+"""Ridge regression of levels on attributes: the expected level of a depot without counts.
 
 Log levels are a mean and one random effect for each label of each attribute (best linear unbiased
 prediction; Robinson 1991, "That BLUP is a good thing"): a ridge regression on indicators, so that a
-label of few peers counts less than one of many. How much less (its penalty) is what forecasts each
-peer best that is left out in turn (Allen 1974, PRESS), and so is the variance of what they miss.
+label of few peers counts less than one of many. The penalty is the one with the smallest
+leave-one-out error over the peers (Allen 1974, PRESS), and that error is the variance.
 """
 
 from __future__ import annotations
@@ -15,27 +14,28 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-# peers by which a label's own mean is drawn to the others'
+# peers; strength with which a label's own mean is drawn to the others'
 PENALTIES = (0.3, 1.0, 3.0, 10.0, 30.0, np.inf)
-SHARED = 2  # peers that a label needs, or it tells of one depot
-MOST = 64  # labels of an attribute that are distinguished
-ALONE = 1.0  # variance of levels, in log counts, where there is but one peer
+SHARED = 2  # fewest peers of a label: one alone would only describe that depot
+MOST = 64  # largest number of distinguished labels of an attribute
+ALONE = 1.0  # variance of levels, in log counts, if there is only one peer
 
 _Doubles = NDArray[np.float64]
 _Rows = NDArray[np.intp]
 
 
 class TypicalLevels(NamedTuple):
-    """Expected level of each depot, and the deviation of depots from it."""
+    """Expected level of each depot, and the variance of depots about it."""
 
     level: _Doubles  # (depots,) log counts
-    variance: float  # of a depot about its own, in log counts
+    variance: float  # of a depot's level about the expected one, in log counts
 
 
 def typical_levels(log_level: _Doubles, peers: _Rows, attributes: Sequence[Sequence[str]]) -> TypicalLevels:
-    """Expected levels of all depots from the levels (depots,) of the depots `peers`, one at least.
+    """Estimate the levels of all depots from the levels (depots,) of the depots `peers`, at least
+    one.
 
-    `attributes` are words a depot, "" where one is not known, which says nothing.
+    `attributes` has one value per depot; "" means unknown and carries no information.
     """
     peer_levels = log_level[peers]
     mean = float(peer_levels.mean())
@@ -46,15 +46,15 @@ def typical_levels(log_level: _Doubles, peers: _Rows, attributes: Sequence[Seque
     table[np.arange(len(peers)), columns[:, peers]] = 1
     center = table[:, :count].mean(axis=0)
     table = table[:, :count] - center
-    # Decomposed once, so that a further penalty costs no further solve.
+    # Decomposed once, so that a further penalty needs no further solve.
     size, basis = np.linalg.eigh(table.T @ table)
     rotated = table @ basis
     projections = rotated.T @ (peer_levels - mean)
     best_variance, effects = np.inf, np.zeros(count)
     for penalty in PENALTIES:
         shrunk = 1 / (np.maximum(size, 0) + penalty)
-        # What each peer is missed by when it is left out follows from its leverage (PRESS): nothing
-        # is fitted again.
+        # The leave-one-out error of each peer follows from its leverage (PRESS), without another
+        # fit.
         leverage = 1 / len(peers) + rotated**2 @ shrunk
         errors = (peer_levels - mean - rotated @ (shrunk * projections)) / np.maximum(1 - leverage, 1 / len(peers))
         if (variance := float(np.mean(errors**2))) < best_variance:
@@ -64,9 +64,8 @@ def typical_levels(log_level: _Doubles, peers: _Rows, attributes: Sequence[Seque
 
 
 def _columns(attributes: Sequence[Sequence[str]], peers: _Rows, depots: int) -> tuple[_Rows, int]:
-    """Numbers of depots' labels, (attributes, depots), and how many numbers there are, which itself
-    is the number of a label that says nothing: of one peer, of all of them, or of too rare a
-    kind."""
+    """Return the label numbers of depots, (attributes, depots), and the count of numbers. The count
+    itself is the number of every label without information: of one peer, of all peers, or too rare."""
     columns, count_so_far = np.zeros((len(attributes), depots), np.intp), 0
     for row, words in enumerate(attributes):
         names = {word: place for place, word in enumerate(sorted(set(words)))}

@@ -1,13 +1,12 @@
-"""The language of a reader: sentences come from a catalogue,
+"""Translate sentences into the reader's language, with the catalogue
 `locale/LANGUAGE/LC_MESSAGES/forecaster.po`.
 
     with use_language("de"):
         _("{depot} expects {orders} orders.", depot=depot, orders=orders)
         ngettext("{n} driver", "{n} drivers", count, n=count)
 
-What is written in the code is English and needs no catalogue. A sentence stands whole in one call,
-with placeholders by name: translators turn it round as their language wants. `make messages`
-collects new sentences.
+The text in the code is English and needs no catalogue. Each call has a whole sentence with named
+placeholders, so that translators can reorder it. `make messages` collects new sentences.
 """
 
 from __future__ import annotations

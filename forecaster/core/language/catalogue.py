@@ -1,8 +1,7 @@
-"""Catalogues of sentences (gettext), and the language in which somebody reads, as a context
-variable.
+"""Catalogues of sentences (gettext), and the reader's language as a context variable.
 
-The compiled catalogue (.mo) lies next to its .po and is read once in a process. A language without
-one, a sentence that it lacks, and English itself are told as they stand in the code.
+The compiled catalogue (.mo) lies next to its .po and is read once per process. A sentence is shown
+as written in the code if the language is English, has no catalogue, or lacks the sentence.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar, cast
 
-Text = TypeVar("Text", bound=str)  # HTML stays HTML
+Text = TypeVar("Text", bound=str)  # keeps HTML typed as HTML
 DOMAIN = "forecaster"
 FOLDER = Path(__file__).parent / "locale"
 ENGLISH = "en"
-# code → its own name
+# code → native name
 LANGUAGES = {"en": "English", "de": "Deutsch", "es": "Español", "ar": "العربية"}
 RIGHT_TO_LEFT = frozenset({"ar"})
 _language: ContextVar[str] = ContextVar("language", default=ENGLISH)
@@ -27,7 +26,7 @@ _language: ContextVar[str] = ContextVar("language", default=ENGLISH)
 
 @contextmanager
 def use_language(code: str) -> Iterator[None]:
-    """Inside, sentences are shown in this language (`LANGUAGES`), here and in threads that take over
+    """Show sentences in this language (`LANGUAGES`) inside the block, also in threads that inherit
     the context."""
     token = _language.set(code)
     try:
@@ -37,43 +36,42 @@ def use_language(code: str) -> Iterator[None]:
 
 
 def language() -> str:
-    """The code of the language in which sentences are told."""
+    """Return the code of the current language."""
     return _language.get()
 
 
 def direction() -> str:
-    """Whither the language is written, as HTML has it: "ltr" or "rtl"."""
+    """Return the writing direction of the current language, as in HTML: "ltr" or "rtl"."""
     return "rtl" if language() in RIGHT_TO_LEFT else "ltr"
 
 
 def _(message: str, /, **values: object) -> str:
-    """The sentence in the reader's language, its placeholders filled: `_("{depot} is closed",
-    depot="NYC-01")`."""
+    """Return the sentence in the reader's language, with its placeholders filled in: `_("{depot} is
+    closed", depot="NYC-01")`."""
     return filled(_catalogue(language()).gettext(message), values)
 
 
 def ngettext(singular: str, plural: str, number: float, /, **values: object) -> str:
-    """The form of a sentence that goes with a number: two in English, six in Arabic.
+    """Return the plural form of a sentence for a number: of two forms in English, of six in Arabic.
 
-    The number as it is to be written is one of the values: `ngettext("{n} van", "{n} vans", vans,
-    n=vans)`.
+    The formatted number is one of the values: `ngettext("{n} van", "{n} vans", vans, n=vans)`.
     """
     return filled(_catalogue(language()).ngettext(singular, plural, _whole(number)), values)
 
 
 def pgettext(context: str, message: str, /, **values: object) -> str:
-    """Like `_`, for a word that means several things; the context says which."""
+    """Translate a word with several meanings, like `_`; the context selects the meaning."""
     return filled(_catalogue(language()).pgettext(context, message), values)
 
 
 def N_(message: str) -> str:
-    """Marks a sentence of a constant for the catalogue; whoever tells it asks `_` for it then."""
+    """Mark a constant sentence for the catalogue; `_` translates it when it is shown."""
     return message
 
 
 def filled(text: Text, values: Mapping[str, object]) -> Text:
-    """The text with its placeholders filled. A value that ends with a full stop, as the abbreviated
-    "1. Dez.", is not followed by another one."""
+    """Return the text with its placeholders filled in. A value that ends with a full stop, such as
+    the abbreviated "1. Dez.", is not followed by another one."""
     for name, value in values.items():
         if isinstance(value, str) and value.endswith("."):
             text = cast(Text, text.replace(f"{{{name}}}.", f"{{{name}}}"))
@@ -81,7 +79,7 @@ def filled(text: Text, values: Mapping[str, object]) -> Text:
 
 
 def _whole(number: float) -> int:
-    """The number by which a form is chosen: 1.5 goes with several, as 2 does."""
+    """Return the number that selects the plural form: 1.5 selects the plural, as 2 does."""
     return int(number) if number == int(number) else max(int(number), 1) + 1
 
 

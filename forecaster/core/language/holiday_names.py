@@ -1,5 +1,4 @@
-"""Names of public holidays: as they are written down, and in the reader's language where their
-calendar has it."""
+"""Names of public holidays: as stored, and in the reader's language if their calendar has it."""
 
 from __future__ import annotations
 
@@ -26,8 +25,8 @@ NOWHERE = HolidayRegion()
 
 
 def region_of(attributes: Mapping[str, str], home: HolidayRegion) -> HolidayRegion:
-    """A depot's own region; one without a country is in the pipeline's, and one in the pipeline's
-    country without a subdivision in the pipeline's subdivision."""
+    """Return a depot's own region; without a country, it is in the pipeline's. In the pipeline's
+    country, a missing subdivision is the pipeline's."""
     country, subdivision = attributes.get("country") or "", attributes.get("subdivision") or ""
     if not subdivision and country in ("", home.country):
         subdivision = home.subdivision
@@ -35,14 +34,14 @@ def region_of(attributes: Mapping[str, str], home: HolidayRegion) -> HolidayRegi
 
 
 def written_language(languages: Collection[str]) -> str | None:
-    """The language, of those of a calendar, in which names are written down: English; None for the
-    calendar's own."""
+    """Return the language, of a calendar's languages, in which names are stored: English; None for
+    the calendar's own."""
     return next((code for code in _WRITTEN if code in languages), None)
 
 
 def translated_holiday(day: date, name: str, region: HolidayRegion) -> str:
-    """The holiday of that day in the reader's language; the name itself where it is no public
-    holiday of the region, or its calendar lacks the language."""
+    """Return the name of that day's holiday in the reader's language; the name itself if it is no
+    public holiday of the region, or its calendar lacks the language."""
     if language() == ENGLISH or not region.country or not _may_have(region.country, language()):
         return name
     return _names(*region, day.year, language()).get((day, name), name)
@@ -50,8 +49,8 @@ def translated_holiday(day: date, name: str, region: HolidayRegion) -> str:
 
 @cache
 def _may_have(country: str, reader: str) -> bool:
-    """False where the calendar of a country has catalogues, and none in a language: to ask it
-    loads the calendars of all countries, 16 MB."""
+    """Return False if the calendar of a country has catalogues, but none in a language. This avoids
+    querying the calendar, which loads those of all countries, 16 MB."""
     package = find_spec("holidays")
     assert package is not None
     assert package.origin is not None
@@ -62,9 +61,8 @@ def _may_have(country: str, reader: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _names(country: str, subdivision: str, year: int, reader: str) -> Mapping[tuple[date, str], str]:
-    """The names of a year in a language, by date and the name that is written down; empty where
-    there are none."""
-    import holidays  # only for readers of another language than English
+    """Return the names of a year in a language, by date and stored name; empty if there are none."""
+    import holidays  # only for readers of a language other than English
 
     try:
         languages = holidays.country_holidays(country).supported_languages

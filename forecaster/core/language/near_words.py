@@ -1,7 +1,7 @@
-"""Nearest words: which known word was meant by one that is not known, for "did you mean".
+"""Nearest words: find the known word that an unknown one was meant to be, for "did you mean".
 
-Case, blanks, accents and the form that Unicode gives a letter make no difference here. Codes of two
-or three letters are not for it: one next to another is another country or another time.
+Case, blanks, accents and the Unicode form of a letter make no difference here. Do not use it for
+codes of two or three letters: a similar code is another country or another time.
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ from collections.abc import Iterable
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import sentence
 
-LONGEST = 200  # characters of a word that is compared
-# words; of more none is found by similarity, which takes a tenth of a millisecond each
+LONGEST = 200  # characters of a word that are compared
+# words; with more, none is found by similarity, which takes a tenth of a millisecond each
 MOST_COMPARED = 5_000
-_SAME = 0.6  # of the letters, which two spellings of a word have at least in common
+_SAME = 0.6  # smallest similarity of two spellings of a word
 
 
 def fold(word: str) -> str:
-    """The word without what never distinguishes it: case, surrounding and repeated blanks, Unicode
-    form."""
+    """Return the word without insignificant differences: case, surrounding and repeated blanks,
+    Unicode form."""
     return " ".join(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", word).casefold()).split())
 
 
 def plain(word: str) -> str:
-    """The folded word in its base letters and digits alone: no accents, hyphens, underscores or
-    blanks."""
+    """Return only the base letters and digits of the folded word: no accents, hyphens, underscores
+    or blanks."""
     letters = unicodedata.normalize("NFKD", fold(word))
     return "".join(letter for letter in letters if letter.isalnum())
 
 
 def nearest_word(word: str, words: Iterable[str], cutoff: float = _SAME) -> str | None:
-    """The one of the words that may have been meant, None where none is near: one that folds to the
-    same, else one of the same plain letters, else the most similar."""
+    """Return the nearest of the words, or None: one that folds to the same, else one with the same
+    plain letters, else the most similar."""
     choices = list(words)
     word = word[:LONGEST]
     for form in (fold, plain):
@@ -49,5 +49,5 @@ def nearest_word(word: str, words: Iterable[str], cutoff: float = _SAME) -> str 
 
 
 def did_you_mean(word: str | None) -> str:
-    """The end of a sentence that asks whether this word was meant; empty for none."""
+    """Return the end of a sentence that asks whether this word was meant; empty for None."""
     return sentence(N_("; did you mean '{name}'?"), name=word) if word else ""

@@ -1,12 +1,11 @@
-"""Sentences that are written down in English and shown in the reader's language: text that knows its
-own template.
+"""Sentences that are stored in English and shown in the reader's language: text that knows its own
+template.
 
     objection = sentence(N_("{metric} is {value}, wanted at most {limit}"), metric="wape", value="0.31", limit="0.30")
 
-It is a str, in English, for whoever logs or keeps it. `stored` gives the template and what fills
-it, to be kept next to the text as JSON; `restored` makes the same str of both again, and `retold`
-tells it in the reader's language. What was kept by an earlier version has no template, and is told
-as it was written.
+A `Sentence` is an English str, for logs and storage. `stored` returns its template and values,
+which are kept next to the text as JSON; `restored` rebuilds the same str from both, and `retold`
+translates it. Text that an earlier version stored has no template and is shown as written.
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ from typing import Any
 from forecaster.core.language.catalogue import ENGLISH, N_, _, language, ngettext
 from forecaster.errors import ForecasterError
 
-MADE_OF = "made_of"  # the key or column next to a text that has what it was made of
+MADE_OF = "made_of"  # key or column, next to a text, that has its template and values
 
 
 class Sentence(str):
-    """An English sentence with what it was made of, as JSON: `{"id": template, "values": {…}}`,
-    `{"parts": […], "between": …}` of several in a row, `{"number": …, "form": …}` of a number."""
+    """An English sentence with its origin, as JSON: `{"id": template, "values": {…}}`, `{"parts":
+    […], "between": …}` for several in a row, `{"number": …, "form": …}` for a number."""
 
     made_of: dict[str, Any]
 
 
 def sentence(template: str, /, **values: object) -> Sentence:
-    """The sentence, its placeholders filled. A value may be a sentence itself; whole numbers and
-    days are written as the reader writes them, and any other value as it is."""
+    """Return the sentence with its placeholders filled in. A value may itself be a sentence; whole
+    numbers and days are formatted for the reader, and any other value is shown as it is."""
     if not values:
         return as_sentence(template)
     text = template.format(**{name: _english(value) for name, value in values.items()})
@@ -42,26 +41,26 @@ def sentence(template: str, /, **values: object) -> Sentence:
 
 
 def as_sentence(text: str) -> Sentence:
-    """A text of the catalogue that has nothing to fill in; a sentence as it is."""
+    """Return a catalogue text without placeholders as a sentence; a sentence is returned unchanged."""
     return text if isinstance(text, Sentence) else _made(text, {"id": text, "values": {}})
 
 
 def counted(number: int, singular: str, plural: str) -> Sentence:
-    """A number with its noun: "1 day", "12 days"; both forms stand in the catalogue as those of one
+    """Return a number with its noun: "1 day", "12 days"; the catalogue has both forms as one
     `ngettext`."""
     text = (singular if number == 1 else plural).format(n=f"{number:,}")
     return _made(text, {"id": singular, "values": {"n": int(number)}, "plural": plural})
 
 
 def amount(value: float, form: str) -> Sentence:
-    """A number in a form of `format`, as "+,.2f" or ".1%", of which the reader has their own
-    separators."""
+    """Return a number in a form of `format`, such as "+,.2f" or ".1%", which is shown with the
+    reader's separators."""
     return _made(format(value, form), {"number": float(value), "form": form})
 
 
 def joined(texts: Iterable[str], between: str = "; ") -> Sentence | None:
-    """Sentences in a row, those that say something; None where none does. `between` is of the
-    catalogue, or blanks."""
+    """Join the non-empty sentences; None if there are none. `between` is in the catalogue, or
+    blank."""
     parts = [text for text in texts if text]
     if not parts:
         return None
@@ -69,13 +68,13 @@ def joined(texts: Iterable[str], between: str = "; ") -> Sentence | None:
 
 
 def and_more(names: Iterable[str], more: int) -> Sentence | str:
-    """Names in a row, after which come more that are not named: "A, B and 3 more"."""
+    """Return a row of names and the number of further, unnamed ones: "A, B and 3 more"."""
     row = joined(names, ", ") or ""
     return sentence(N_("{names} and {n} more"), names=row, n=more) if more > 0 else row
 
 
 def without_start(text: str, start: str) -> str:
-    """Text after the first of several sentences; the text itself where that one is another."""
+    """Return the text without its first sentence; the text itself if it starts with another one."""
     if not start or not text.startswith(start):
         return text
     rest, made_of = text.removeprefix(start).strip(), stored(text) or {}
@@ -86,8 +85,8 @@ def without_start(text: str, start: str) -> str:
 
 
 def recognised(text: str, templates: Iterable[str]) -> str:
-    """The sentence that one of the templates made, of text that was kept alone; the text itself
-    where none did."""
+    """Return the sentence that one of the templates made, from text that was stored alone; the text
+    itself if none did."""
     for template in templates:
         if match := _pattern(template).fullmatch(text):
             return _made(text, {"id": template, "values": match.groupdict()})
@@ -95,8 +94,8 @@ def recognised(text: str, templates: Iterable[str]) -> str:
 
 
 def of_error(error: BaseException) -> str:
-    """Sentence of an error, after its kind where it is none of ours; a sentence where whoever
-    raised it gave one."""
+    """Return the text of an error, after its class name unless it is one of ours; a `Sentence` if
+    it was raised with one."""
     if not isinstance(error, ForecasterError):
         return f"{type(error).__name__}: {error}"
     first = error.args[0] if error.args else None
@@ -104,24 +103,24 @@ def of_error(error: BaseException) -> str:
 
 
 def stored(text: str | None) -> dict[str, Any] | None:
-    """Template and values of a sentence, as JSON; None of a text that does not know."""
+    """Return template and values of a sentence, as JSON; None for other text."""
     return text.made_of if isinstance(text, Sentence) else None
 
 
 def restored(made_of: object, text: str) -> str:
-    """The sentence as it was before it was `stored` next to its text; the text alone where it has
-    nothing next to it."""
+    """Rebuild a sentence from its text and what `stored` returned; the text alone if there is
+    nothing else."""
     return _made(text, made_of) if isinstance(made_of, dict) else text
 
 
 def packed(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values for JSON, in which what sentences were made of stands next to them, under `MADE_OF`."""
+    """Return values for JSON, with the origins of sentences next to them under `MADE_OF`."""
     parts = {name: made_of for name, value in values.items() if (made_of := stored(value)) is not None}
     return {**values, MADE_OF: parts} if parts else dict(values)
 
 
 def unpacked(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that were `packed`, sentences among them."""
+    """Return the values that were `packed`, including sentences."""
     parts = values.get(MADE_OF)
     beside = parts if isinstance(parts, Mapping) else {}
     return {
@@ -132,13 +131,12 @@ def unpacked(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def as_argument(text: str) -> str:
-    """A sentence for a command line, as JSON that keeps what it was made of; other text as it
-    is."""
+    """Return a sentence for a command line, as JSON with its origin; other text unchanged."""
     return json.dumps(packed({"text": text})) if isinstance(text, Sentence) else text
 
 
 def from_argument(argument: str) -> str:
-    """The sentence that was made `as_argument`, or what somebody typed."""
+    """Return the sentence from `as_argument`, or text that a person typed."""
     try:
         text = unpacked(json.loads(argument))["text"]
     except (ValueError, AttributeError, KeyError):
@@ -151,9 +149,9 @@ Day = Callable[[date], str]
 
 
 def retold(made_of: object, text: str, *, number: Number = format, day: Day = str) -> str:
-    """The sentence in the reader's language from what was `stored` of it; `text` where that cannot
-    be told, and in English. `number` writes a number in a form of `format` as the reader does,
-    `day` a day."""
+    """Return the sentence in the reader's language from what `stored` returned; `text` if that is
+    unusable, and in English. `number` writes a number in a form of `format` for the reader, `day` a
+    day."""
     if language() == ENGLISH:
         return text
     try:
@@ -191,7 +189,7 @@ def _told_value(value: Any, number: Number, day: Day) -> str:
 
 @cache
 def _pattern(template: str) -> re.Pattern[str]:
-    """Regular expression of a template's sentences."""
+    """Return a regular expression that matches a template's sentences."""
     parts = ((re.escape(text), f"(?P<{name}>.*?)" if name else "") for text, name, _, _ in Formatter().parse(template))
     return re.compile("".join(part for pair in parts for part in pair), re.DOTALL)
 
@@ -201,7 +199,7 @@ def _english(value: object) -> object:
 
 
 def _stored_value(value: object) -> Any:
-    """A value as JSON has it."""
+    """Return a value in its JSON form."""
     if isinstance(value, Sentence):
         return value.made_of
     if isinstance(value, date):

@@ -1,1 +1,1 @@
-"""Processes that work for another one: that they end with it, and what they use."""
+"""Processes that work for another one: end them with it, and measure their use of resources."""

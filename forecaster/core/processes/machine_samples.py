@@ -1,5 +1,4 @@
-"""Samples of the machine while a run works: how busy its processors are, and how much memory is in
-use.
+"""Samples of the machine during a run: processor load, and memory in use.
 
 Names and units are those of MLflow's system metrics. Read from Linux's /proc; elsewhere there are
 no samples.
@@ -15,15 +14,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 PROC = Path("/proc")
-SECONDS = 1.0  # from one sample to the next, at first
-# samples; where there would be more, every second one is dropped, and half as many are taken from
-# then on
+SECONDS = 1.0  # from one sample to the next, initially
+# samples; beyond that, every second one is dropped and the interval is doubled
 MOST = 240
 Sample = dict[str, float]
 
 
 class MachineSamples:
-    """Takes samples in a thread of its own, from when it is entered."""
+    """Sampler with its own thread, which runs inside `taken`."""
 
     def __init__(self, proc: Path = PROC) -> None:
         self._proc, self._every, self._ends = proc, SECONDS, threading.Event()
@@ -32,7 +30,7 @@ class MachineSamples:
 
     @contextmanager
     def taken(self) -> Iterator[None]:
-        """Samples are taken inside."""
+        """Take samples until the block ends."""
         thread = threading.Thread(target=self._take_all, name="machine samples", daemon=True)
         if self._last is not None:
             thread.start()
@@ -44,11 +42,12 @@ class MachineSamples:
                 thread.join(SECONDS)
 
     def so_far(self) -> tuple[Sample, ...]:
-        """The oldest first; `at` is in seconds since 1970, the others are percent and megabytes."""
+        """Return the samples, oldest first; `at` is in seconds since 1970, the others are percent
+        and megabytes."""
         return tuple(self._samples)
 
     def take(self) -> None:
-        """Take one sample now. Raises OSError where /proc cannot be read."""
+        """Take one sample now. Raises OSError if /proc cannot be read."""
         sample: Sample = {"at": time.time(), **self._memory()}
         ticks, last = self._ticks(), self._last
         if ticks is not None and last is not None and ticks[1] > last[1]:
@@ -67,7 +66,8 @@ class MachineSamples:
                 return
 
     def _ticks(self) -> tuple[float, float] | None:
-        """Idle ticks of all processors, and ticks in all, since the machine began."""
+        """Return the idle ticks and the total ticks of all processors since boot; None if they
+        cannot be read."""
         try:
             head = (self._proc / "stat").read_text().partition("\n")[0].split()
             ticks = [float(word) for word in head[1:9]]

@@ -1,5 +1,4 @@
-"""Parent watch: a process that works for another one ends when that one is gone, however it
-went."""
+"""Parent watch: end a worker process when its parent is gone, for whatever reason."""
 
 from __future__ import annotations
 
@@ -7,28 +6,26 @@ import os
 import threading
 
 PARENT = "FORECASTER_PARENT"
-"""Environment variable: the process id of whom this process works for, and nobody else."""
+"""Environment variable: process id of the parent that this process works for, and of no other."""
 
 
 def environment() -> dict[str, str]:
-    """This process's environment for a child that is to end with it."""
+    """Return this process's environment, for a child that must end with it."""
     return {**os.environ, PARENT: str(os.getpid())}
 
 
 def end_with_parent() -> None:
     """End this process as soon as its parent is gone.
 
-    Does nothing in a process that was started by anybody else than the parent whom the environment
-    names.
+    Does nothing if the environment names no parent.
     """
-    parent = os.environ.pop(PARENT, None)  # its own children have another
+    parent = os.environ.pop(PARENT, None)  # must not reach its own children, whose parent is another
     if parent is not None:
         end_with(int(parent))
 
 
 def end_with(parent: int) -> None:
-    """End this process, from a thread and without any more ado, as soon as its parent is another
-    than this one."""
+    """End this process, from a thread and without cleanup, as soon as its parent is not `parent`."""
 
     def watch() -> None:
         pause = threading.Event()

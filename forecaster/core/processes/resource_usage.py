@@ -13,8 +13,8 @@ STATUS = Path("/proc/self/status")
 
 
 def usage(process: str) -> dict[str, dict[str, float]]:
-    """Resources used by this process so far, under the names of `metric_names.OF_RUNS`: bytes, and
-    seconds of processor."""
+    """Return the resources that this process has used so far, under the names of
+    `metric_names.OF_RUNS`: bytes, and seconds of processor time."""
     return {
         "peak_memory_bytes": {process: float(peak_memory())},
         "cpu_seconds": {process: time.process_time()},
@@ -22,10 +22,10 @@ def usage(process: str) -> dict[str, dict[str, float]]:
 
 
 def peak_memory() -> int:
-    """The most bytes of memory that this process ever held.
+    """Return the peak memory of this process in bytes.
 
-    Linux counts them anew with each program (VmHWM). `getrusage` does not: a child that was started
-    by a large process would begin with what that one held.
+    Linux resets it for each program (VmHWM), but not for `getrusage`: a child of a large process
+    would start with the parent's peak.
     """
     try:
         peak = re.search(r"^VmHWM:\s+(\d+) kB", STATUS.read_text(), re.MULTILINE)
@@ -38,7 +38,7 @@ def peak_memory() -> int:
 
 
 def merge(before: dict[str, Any] | None, measures: dict[str, Any]) -> dict[str, Any]:
-    """Measures added to earlier ones: numbers replace numbers, mappings are put together."""
+    """Merge measures into earlier ones: numbers replace numbers, mappings are combined."""
     merged = dict(before or {})
     for name, value in measures.items():
         merged[name] = {**merged.get(name, {}), **value} if isinstance(value, dict) else value

@@ -1,2 +1,1 @@
-"""Orders by the half hours of the local clock, which tell how the orders of a day fall on
-shifts."""
+"""Orders by half hour of local time, from which the shares of shifts are learned."""

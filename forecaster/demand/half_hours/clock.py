@@ -1,8 +1,7 @@
-"""The half hour of the local clock in which each row of a source lies, where the row has a time of
-day.
+"""Half hour of local time of each source row that has a time of day.
 
-A day is cut where `parsing.days` cuts it. In autumn's hour that comes twice both are the same half
-hours, spring's missing ones have no rows.
+Days begin where `parsing.days` begins them. Both passes of autumn's repeated hour count toward the
+same half hours; spring's missing half hours have no rows.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from forecaster.config.sources import COUNTED_DAYS
 from forecaster.demand.long_dates import plain_dates
 from forecaster.demand.parsing import PLAIN, Notation, each_value, instants, wall_clock, within_the_day
 
-HALF_HOURS = 48  # of a day
-NO_TIME = -1  # a day alone, or nothing that can be read
-MIDNIGHT = 48  # at 00:00:00 sharp: a time of day, unless all rows have it
+HALF_HOURS = 48  # per day
+NO_TIME = -1  # a day without a time, or unreadable
+MIDNIGHT = 48  # exactly 00:00:00: a time of day, unless all rows have it
 _SECONDS = 1800
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 Column = Any  # a pandas Series
@@ -75,15 +74,15 @@ def _of_iso(text: Column, zone: ZoneInfo) -> NDArray[np.int8]:
 
 
 def _of_seconds(text: Column, zone: ZoneInfo, parts: int) -> NDArray[np.int8]:
-    """Of the seconds, or milliseconds, since 1970."""
+    """Half hours from seconds or milliseconds since 1970."""
     number = text.str.extract(r"^([0-9]{1,14})(?:\.[0-9]*)?$")[0].astype("float64") // parts
     stamps = pd.to_datetime(number.where(number < 4_102_444_800), unit="s", utc=True)
     return _of_stamps(wall_clock(stamps, zone))
 
 
 def _of_sheet(text: Column) -> NDArray[np.int8]:
-    """Of the days by which spreadsheets count, whose fraction is the time of day; to the second, as
-    sheets show it."""
+    """Half hours from a spreadsheet's serial numbers, whose fraction is the time of day; rounded to
+    seconds, as sheets show them."""
     fraction = text.str.extract(r"^[1-9][0-9]{4}(\.[0-9]+)$")[0].astype("float64").to_numpy()
     seconds = np.round(np.nan_to_num(fraction) * 86_400).astype(np.int64) % 86_400
     halves = np.where(seconds == 0, MIDNIGHT, seconds // _SECONDS)
@@ -92,7 +91,7 @@ def _of_sheet(text: Column) -> NDArray[np.int8]:
 
 
 def _of_stamps(local: Column) -> NDArray[np.int8]:
-    """Of what clocks showed."""
+    """Half hours from local timestamps."""
     stamps = local.to_numpy("datetime64[us]")
     known = ~np.isnat(stamps)
     parts = np.where(known, stamps.view(np.int64), 0) % 86_400_000_000

@@ -1,9 +1,9 @@
-"""Half-hourly profiles of a batch: a day's orders by half hours, and which of them the lake does
-not hold yet.
+"""Half-hourly profiles of a batch: the orders of each day by half hour, and the profiles that the
+lake does not hold yet.
 
-They stand next to the daily counts: a day that goes to quarantine leaves no profile, and one whose
-orders only moved to other hours leaves a new one though its count is the same. What came before is
-never changed: the latest version known by an instant counts, as it does of counts.
+They complement the daily counts: a quarantined day leaves no profile, and a day whose orders only
+moved to other hours gets a new one although its count is the same. Earlier versions never change:
+the latest version known by an instant counts, as with counts.
 """
 
 from __future__ import annotations
@@ -30,21 +30,20 @@ from forecaster.lake import Lake
 
 @dataclass(frozen=True)
 class DayProfiles:
-    """Orders by half hours of the depots and days of a batch, and its rows without a time of
-    day."""
+    """Orders by half hour for the depots and days of a batch, and its rows without a time of day."""
 
-    # depot_id (text), day (since 1970), recorded_at (µs since 1970); one row a depot and day
+    # depot_id (text), day (since 1970), recorded_at (µs since 1970); one row per depot and day
     days: pd.DataFrame
     orders: Floats  # (rows of `days`, half hours)
     timeless: int = 0  # rows
     first: str = ""  # file:row of the first of them
-    all_midnight: bool = False  # is that why none has a time?
+    all_midnight: bool = False  # no row has a time because all are at midnight
 
     @classmethod
     def of(cls, rows: pd.DataFrame) -> DayProfiles:
-        """Of the accepted rows of a batch, as `readings` describes, with their half hours. A day of
-        which a count or a time is missing has no profile."""
-        # with what reads sources, which a prediction lacks
+        """Build profiles from the accepted rows of a batch, as `readings` describes them, with
+        their half hours. A day with a missing count or time has no profile."""
+        # imports the readers of sources, which a prediction lacks
         from forecaster.demand.validation import quarantine
 
         halves = rows[HALF_HOUR].to_numpy()
@@ -63,14 +62,14 @@ class DayProfiles:
         return cls(days[known].reset_index(drop=True), profile[known], int(timeless.sum()), first, all_midnight)
 
     def findings(self, spec: Spec) -> list[Finding]:
-        """A finding where rows have no time of day."""
+        """Finding about rows without a time of day, if there are any."""
         if not self.timeless:
             return []
         return [no_time_finding(self.timeless, self.first, spec, all_midnight=self.all_midnight)]
 
     def new_rows(self, lake: Lake, refused: pd.DataFrame, accepted: pd.DataFrame, now: datetime) -> pa.Table:
-        """Rows that the lake does not hold yet: without the days among the `refused`, known since
-        their readings are, or since `now` where another profile was known before.
+        """Rows that the lake does not hold yet, without the `refused` days: known since their
+        readings are, or since `now` if another profile was known before.
 
         Raises LakeError when the lake cannot be read.
         """
@@ -94,7 +93,7 @@ class DayProfiles:
 
     @staticmethod
     def _refused_days(refused: pd.DataFrame) -> pd.MultiIndex:
-        """The depots and days that were refused as a whole."""
+        """Depots and days that were rejected as a whole."""
         whole = refused[refused["rows"].notna()] if "rows" in refused else refused.head(0)
         day = whole["date"].to_numpy("datetime64[D]").astype("int64")
         return pd.MultiIndex.from_arrays([whole["depot_id"].astype("str"), day])
@@ -103,7 +102,7 @@ class DayProfiles:
 def no_time_finding(
     rows: int, first: str, spec: Spec, *, all_midnight: bool = False, wanted: str | None = None
 ) -> Finding:
-    """Finding on rows without a time of day, the first of them at `first` (file:row)."""
+    """Finding about rows without a time of day; the first of them is at `first` (file:row)."""
     from forecaster.demand.validation.feed_shape import batch_finding
 
     no_time = N_("found {n} rows with a day and no time of day, the first one {first}")

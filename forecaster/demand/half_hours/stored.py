@@ -22,9 +22,8 @@ KEY = ["depot_id", "day"]
 def latest_profiles(
     lake: Lake, *, first: int, as_of: datetime | None = None, version: int | None = None
 ) -> tuple[pd.DataFrame, Floats]:
-    """Depot and day of the profiles from a day on (since 1970), and their orders (rows, half
-    hours): the latest version of each, of those that were known by an instant. Raises LakeError
-    when the lake cannot be read."""
+    """Latest profiles from a day on (since 1970), as known at an instant: their depots and days,
+    and their orders (rows, half hours). Raises LakeError when the lake cannot be read."""
     where = ds.field("date") >= pa.scalar(first, pa.int32()).cast(pa.date32())
     if as_of is not None:
         where &= ds.field("recorded_at") <= pa.scalar(as_of, pa.timestamp("us", tz="UTC"))

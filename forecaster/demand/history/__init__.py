@@ -1,2 +1,1 @@
-"""Bitemporal history of readings: versions, former ids, and point-in-time reads of what was
-known."""
+"""Bitemporal history of readings: versions, former ids, and point-in-time reads."""

@@ -1,4 +1,4 @@
-"""Alias resolution: readings of former depot ids count for the depot that they belong to now.
+"""Alias resolution: attribute readings of former depot ids to the current depot.
 
 A renamed depot has one former id, a merged one several.
 """
@@ -22,10 +22,10 @@ _DAY = ["depot_id", "date"]
 
 
 def resolve(table: Frame) -> tuple[Frame, Bools]:
-    """Each alias with the depot at the end of its chain, and which rows lead into a circle and have
-    no end.
+    """Map each alias to the depot at the end of its chain; also mark the rows in a cycle, which
+    have no end.
 
-    `table` has columns alias and depot_id, one row an alias.
+    `table` has columns alias and depot_id, one row per alias.
     """
     step = pd.Series(table["depot_id"].to_numpy(), table["alias"].to_numpy(), dtype="str")
     for _ in range(len(step).bit_length()):  # each round doubles the steps taken
@@ -34,20 +34,19 @@ def resolve(table: Frame) -> tuple[Frame, Bools]:
 
 
 def current(depot_ids: Any, aliases: Frame) -> Any:
-    """A column of depot ids as they are now; what is no alias stays as it is."""
+    """Map a column of depot ids to current ids; ids that are no alias stay unchanged."""
     return depot_ids.map(_current_ids(aliases)).fillna(depot_ids) if len(aliases) else depot_ids
 
 
 def former_names(aliases: Frame, depot_ids: Sequence[str]) -> dict[str, str]:
-    """Former id → depot, of these depots and of former ids that are none of them; `aliases` are
-    resolved ones."""
+    """Former id → depot, for these depots and former ids not among them; `aliases` are resolved."""
     here = aliases[aliases["depot_id"].isin(depot_ids) & ~aliases["alias"].isin(depot_ids)].sort_values("alias")
     return dict(zip(here["alias"], here["depot_id"], strict=True))
 
 
 def by_current_id(by_depot: Mapping[str, V], former: Mapping[str, str]) -> dict[str, V]:
-    """Facts about depots by current ids: those of a depot's own id hold, and those of several
-    former ids, which were merged since, are said of none."""
+    """Facts about depots by current id. A fact under the depot's own id takes precedence; facts
+    under several former ids, merged since, are dropped."""
     of_own_id = {depot: value for depot, value in by_depot.items() if depot not in former}
     mentions = Counter(former[depot] for depot in by_depot if depot in former)
     of_former_id = {former[depot]: value for depot, value in by_depot.items() if mentions[former.get(depot, "")] == 1}
@@ -55,7 +54,7 @@ def by_current_id(by_depot: Mapping[str, V], former: Mapping[str, str]) -> dict[
 
 
 def archive_by_current_id(rows: pa.Table, former: Mapping[str, str]) -> pa.Table:
-    """Rows of an archive, with columns run_id and depot_id, by the ids of now, each run as in
+    """Rows of an archive, with columns run_id and depot_id, by current id; each run as in
     `by_current_id`."""
     if not former:  # as in most fleets
         return rows
@@ -74,16 +73,16 @@ def archive_by_current_id(rows: pa.Table, former: Mapping[str, str]) -> pa.Table
 
 
 def apply(demand: Frame, depots: Frame, aliases: Frame) -> tuple[Frame, Frame]:
-    """Demand and depots by current ids; `aliases` are resolved ones.
+    """Demand and depots by current id; `aliases` are resolved.
 
-    Own counts hold. On a day without one, a renamed depot has that of its former id. A merged depot
-    has, before its first own count, the sum over its former ids in business on the day, each from
-    its first to its last reading: not known if one of them is missing, while a closed one adds
-    nothing. Of the other columns of such a day `open` says whether any was, numbers are the largest
-    and words the first that is known.
+    Own counts take precedence. On a day without one, a renamed depot gets the count of its former
+    id. A merged depot gets, before its first own count, the sum over the former ids in business on
+    that day, each from its first to its last reading: unknown if one of them is missing, while a
+    closed one adds nothing. In the other columns of such a day, `open` is true if any was open,
+    numbers are the maximum, and words the first known one.
 
-    Former ids leave the depots table. One that alone is declared there lends its row to the current
-    id, and no depot opens after a reading that it took over.
+    Former ids leave the depots table. If only a former id is declared there, its row goes to the
+    current id, and no depot opens after a reading that it inherited.
     """
     ids, depot = coded(demand["depot_id"])
     former = np.append(ids.isin(aliases["alias"]), False)
@@ -116,7 +115,7 @@ def _closed_add_nothing(former_rows: Frame) -> Frame:
 
 
 def _inherited_days(former_rows: Frame, own_rows: Frame) -> Bools:
-    """The rows of former ids on days on which the own counts leave room for them."""
+    """Mark rows of former ids on days that own counts leave free."""
     own_counts = own_rows[own_rows["demand"].notna()]
     has_own_count = pd.MultiIndex.from_frame(former_rows[_DAY]).isin(pd.MultiIndex.from_frame(own_counts[_DAY]))
     several = former_rows.groupby("depot_id")["former"].transform("nunique") > 1
@@ -126,7 +125,7 @@ def _inherited_days(former_rows: Frame, own_rows: Frame) -> Bools:
 
 
 def _combine_former(rows: Frame, former_rows: Frame) -> Frame:
-    """One row a current depot and day, of the rows of its former ids."""
+    """Combine the rows of former ids into one row per current depot and day."""
     groups = rows.groupby(_DAY)
     columns = {name: rows[name] for name in rows.columns.drop([*_DAY, "former", "demand", "open"], errors="ignore")}
     how = {name: "max" if pd.api.types.is_numeric_dtype(column) else "first" for name, column in columns.items()}
@@ -140,8 +139,8 @@ def _combine_former(rows: Frame, former_rows: Frame) -> Frame:
 
 
 def _sum(days: Frame, former_rows: Frame) -> Any:
-    """The sum on each day of the counts of the former ids that were in business; NaN where one is
-    missing, or none was in business."""
+    """Daily sum of the counts of the former ids in business; NaN if one is missing or none was in
+    business."""
     counted_rows = former_rows[former_rows["demand"].notna()]
     business = counted_rows.groupby(["depot_id", "former"])["date"].agg(["min", "max"]).reset_index()
     due = days.merge(business, on="depot_id")
@@ -153,7 +152,7 @@ def _sum(days: Frame, former_rows: Frame) -> Any:
 
 
 def _coalesce(own_rows: Frame, inherited: Frame) -> Frame:
-    """Fill an own row without a count by the first known value of each column."""
+    """Fill own rows without a count with the first known value of each column."""
     all_rows = pd.concat([own_rows, inherited], ignore_index=True) if len(own_rows) else inherited
     is_repeated = all_rows.duplicated(_DAY, keep=False)
     if not is_repeated.any():
@@ -164,7 +163,7 @@ def _coalesce(own_rows: Frame, inherited: Frame) -> Frame:
 
 
 def _joined(rest: Frame, merged_rows: Frame, like: Frame) -> Frame:
-    """All rows in one table; ids are categories where they were."""
+    """Concatenate all rows; ids stay categorical if they were."""
     merged_rows = merged_rows[list(like.columns)]
     if isinstance(like["depot_id"].dtype, pd.CategoricalDtype):
         categories = rest["depot_id"].cat.remove_unused_categories().cat.categories
@@ -175,13 +174,13 @@ def _joined(rest: Frame, merged_rows: Frame, like: Frame) -> Frame:
 
 
 def _depots_by_current_id(depots: Frame, first: pd.Series[Any], aliases: Frame) -> Frame:
-    """The depots table by current ids; `first` is the day of the first reading that each depot took
-    over."""
+    """The depots table by current id; `first` is the day of the first reading that each depot
+    inherited."""
     former = depots["depot_id"].isin(aliases["alias"]).to_numpy()
     current, lent_rows = depots[~former], depots[former].sort_values("depot_id")
     lent_rows = lent_rows.assign(depot_id=lent_rows["depot_id"].map(_current_ids(aliases)))
     lent_rows = lent_rows[~lent_rows["depot_id"].isin(current["depot_id"])]
-    # a depot of several is open from the first opening to the last closing, if all have one
+    # a merged depot is open from the first opening to the last closing, if all its rows have one
     if len(lent_rows):
         days = lent_rows.groupby("depot_id")[["opened", "closed"]]
         ends = days.agg({"opened": "min", "closed": "max"}).where(days.count() == days.size().to_frame().to_numpy())

@@ -1,6 +1,5 @@
-"""Whose demand a lake holds: of the fleet that ingested into it first. Pipelines of another fleet
-are refused, and so is a lake that a restore has not brought back whole.
-"""
+"""Ownership of a lake: the fleet that first ingested into it. Pipelines of other fleets are
+rejected, and so is a partly restored lake."""
 
 from __future__ import annotations
 
@@ -14,18 +13,17 @@ from forecaster.lake import TABLES, Lake
 
 
 def owner(lake: Lake) -> str | None:
-    """The fleet whose demand a lake holds; None for a lake in which no night has written it down
-    yet.
+    """Fleet whose demand a lake holds; None if no run has recorded it yet.
 
-    Of two that came at once it is the one whose row is older. Raises LakeError.
+    If two fleets recorded themselves at once, the older row counts. Raises LakeError.
     """
     rows = lake.read("owners").sort_by([("recorded_at", "ascending"), ("fleet", "ascending")])
     return str(rows["fleet"][0]) if len(rows) else None
 
 
 def refuse_other_fleets(spec: Spec, lake: Lake | None = None) -> None:
-    """Raises ForeignLake where the lake holds the demand of another fleet, LakeError where it
-    cannot be read or is half restored."""
+    """Raise ForeignLake if the lake holds the demand of another fleet, LakeError if it cannot be
+    read or is partly restored."""
     refuse_half_restored(spec)
     fleet = owner(lake or Lake.of(spec))
     if fleet not in (None, spec.fleet_name):
@@ -37,9 +35,9 @@ def refuse_other_fleets(spec: Spec, lake: Lake | None = None) -> None:
 
 
 def refuse_half_restored(spec: Spec) -> None:
-    """Raises LakeError where a restore was begun and has not ended."""
+    """Raise LakeError if a restore was begun and has not ended."""
     try:
-        # it was killed before it said from where
+        # the restore was killed before it wrote its source
         folder = spec.paths.restoring.read_text("utf-8") or "DIR"
     except FileNotFoundError:
         return
@@ -52,9 +50,9 @@ def refuse_half_restored(spec: Spec) -> None:
 
 
 def claim(spec: Spec, lake: Lake, now: datetime) -> None:
-    """Write down that the lake is of this fleet, unless it has an owner. Raises as
+    """Record this fleet as the owner of the lake, unless it has one. Raises the errors of
     `refuse_other_fleets`."""
     if owner(lake) is None:
         row = {"fleet": spec.fleet_name, "recorded_at": now}
         lake.append("owners", pa.Table.from_pylist([row], schema=TABLES["owners"]))
-        refuse_other_fleets(spec, lake)  # which may have come at the same moment
+        refuse_other_fleets(spec, lake)  # another fleet may have claimed it at the same moment

@@ -1,13 +1,13 @@
-"""Point-in-time panels for backtests without look-ahead: what a night would have had at an earlier
-cutoff.
+"""Point-in-time panels for backtests without look-ahead: the data that a nightly run would have had
+at an earlier cutoff.
 
-A night of that day knew the readings recorded by its own hour, the events and depots announced by
-then, and of the days ahead what the source had said in advance; nothing else is seen. Two kinds of
-reading have an instant that says nothing, and count as known on the morning after their day, their
-covariates in advance, with a declared error of reports (`calendar.lead_error`): those of an archive
-(`demand.recorded: next_day`), restatements left out, and history that was loaded afterwards: a
-depot's first batch, and a day's first version where it came more than four weeks late, and the
-batch that first told of a covariate.
+That run knew the readings recorded by its hour, the events and depots announced by then, and, of
+the days ahead, only the values that the source had reported in advance. The instant of two kinds of
+readings carries no information. They count as known on the morning after their day, and their
+covariates in advance, with a declared report error (`calendar.lead_error`). The first kind is the
+readings of an archive (`demand.recorded: next_day`), without restatements. The second is history
+that was loaded later: a depot's first batch, the first version of a day if it arrived more than
+four weeks late, and the first batch with values of a covariate.
 """
 
 from __future__ import annotations
@@ -35,11 +35,10 @@ _DAY = 86_400_000_000  # in µs
 
 
 class Past:
-    """Tonight's depots at earlier cutoffs."""
+    """Panels of tonight's depots at earlier cutoffs."""
 
     def __init__(self, knowledge: Knowledge, panel: Panel, spec: Spec) -> None:
-        """Reads what was known tonight, all versions. Raises LakeError when the lake cannot be
-        read."""
+        """Read all versions known tonight. Raises LakeError when the lake cannot be read."""
         lake, tonight = Lake.of(spec), knowledge.as_of
         self._spec, self._knowledge, self._panel = spec, knowledge, panel
         self._encoding = panel.encoding
@@ -52,13 +51,13 @@ class Past:
         self._refused = point_in_time.refused_readings(lake, tonight)
 
     def under(self, encoding: Encoding) -> Self:
-        """The same past as another model numbers it, read once for both."""
+        """The same past in another model's encoding; shares the rows already read."""
         other = copy(self)
         other._encoding = encoding
         return other
 
     def __call__(self, cutoff: date) -> Panel:
-        """The panel of tonight's depots at a cutoff before tonight's; a depot not known by then is
+        """Panel of tonight's depots at a cutoff before tonight's; a depot unknown at that time is
         never open.
 
         Raises NoUsableData when no demand was known by then.
@@ -68,7 +67,7 @@ class Past:
         return panel.among(self._panel.depot_ids)
 
     def knowledge(self, cutoff: date, instant: datetime) -> Knowledge:
-        """Knowledge of an instant before tonight, without counts after the cutoff."""
+        """Knowledge as of an instant before tonight, without counts after the cutoff."""
         spec = self._spec
         number = int(np.datetime64(cutoff, "D").astype(np.int64))
         day = self._rows["day"].to_numpy()
@@ -83,16 +82,16 @@ class Past:
             ahead = report_errors.with_drawn(ahead, self._loaded[by_then & is_ahead], number, spec)
         demand = reading_versions.latest(pd.concat([past, ahead]))
         small = {table: self._recorded_by(rows, instant) for table, rows in self._small.items() if table != "aliases"}
-        # Whom a name belongs to tonight says nothing of demand, and keeps the depots comparable.
+        # Tonight's aliases reveal nothing about demand and keep the depots comparable.
         small["aliases"] = self._small["aliases"]
         refused = self._recorded_by(self._refused, instant)
         past_knowledge = point_in_time.assemble(demand, small, refused, spec, instant, self._knowledge.versions)
         return replace(past_knowledge, half_hours=self._knowledge.half_hours)
 
     def spec_to_train(self, spec: Spec, cutoff: date) -> Spec:
-        """The pipeline with the errors of reports that the lake showed by the night of a cutoff,
-        next to those that it declares. Raises SpecError where it declares one of a covariate that is
-        no column of numbers."""
+        """The pipeline with the report errors that the lake showed by the night of a cutoff, in
+        addition to the declared ones. Raises SpecError if one is declared for a covariate that is
+        not a numeric column."""
         report_errors.refuse_other_than_numbers(spec, self._rows)
 
         def night_after(number: int) -> int:
@@ -103,8 +102,8 @@ class Past:
         return spec.with_lead_error(learned) if learned else spec
 
     def _morning(self, cutoff: date) -> datetime:
-        """The instant of a night with this cutoff: at tonight's local hour, as many days after it
-        as tonight is, or one where tonight lies beyond its own horizon, as in an archive."""
+        """Instant of a run with this cutoff: at tonight's local hour, with tonight's lag in days;
+        one day if that lag is beyond the horizon, as in an archive."""
         local = self._knowledge.as_of.astimezone(self._spec.zone)
         lag = (local.date() - self._panel.cutoff).days
         days = lag if 1 <= lag <= self._spec.horizon else 1
@@ -112,14 +111,14 @@ class Past:
 
     @staticmethod
     def _recorded_by(rows: pd.DataFrame, instant: datetime) -> pd.DataFrame:
-        """Readings recorded by an instant, and those there from the beginning."""
+        """Readings recorded by an instant, and those present from the beginning."""
         recorded = rows["recorded_at"]
         recorded_rows: pd.DataFrame = rows[(recorded <= instant) | (recorded == recorded.min())]
         return recorded_rows
 
 
 def _loaded_later(rows: pd.DataFrame, spec: Spec) -> NDArray[np.bool_]:
-    """Marks readings whose instant does not say when they were known."""
+    """Mark readings whose instant does not show when they became known."""
     recorded = rows["recorded_at"].to_numpy()
     depot, slot = rows["depot_id"].cat.codes.to_numpy(), reading_versions.slots(rows.iloc[:0], rows)
     first_version = recorded == _least(recorded, slot.history, slot.count)[slot.history]
@@ -134,8 +133,8 @@ def _loaded_later(rows: pd.DataFrame, spec: Spec) -> NDArray[np.bool_]:
 
 
 def _first_batch_with(rows: pd.DataFrame, names: Iterable[str]) -> NDArray[np.bool_]:
-    """Marks the batch that first had a value in one of these columns: declared since, it tells of the
-    whole past at once."""
+    """Mark the batch that first had a value in one of these columns: a column declared later
+    delivers its whole past at once."""
     recorded, told = rows["recorded_at"].to_numpy(), np.zeros(len(rows), np.bool_)
     for name in names:
         if name in rows and (has_value := rows[name].notna().to_numpy()).any():

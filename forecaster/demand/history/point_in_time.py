@@ -1,5 +1,4 @@
-"""Point-in-time (bitemporal) read of the lake: the latest version of each row known as of an
-instant."""
+"""Point-in-time (bitemporal) reads of the lake: the latest version of each row as of an instant."""
 
 from __future__ import annotations
 
@@ -27,20 +26,19 @@ from forecaster.lake import NOT_THERE, Lake
 
 KEYS: Mapping[str, list[str]] = {"depots": ["depot_id"], "events": EVENT, "aliases": ["alias"]}
 READ = ("demand", *KEYS)
-PROFILE_DAYS = 182  # of the last ones, whose half hours tell what was still to come of a day that sold out
+PROFILE_DAYS = 182  # latest days whose half hours estimate the lost orders of a day that sold out
 _WORD = r"found '[^\W\d][^\d']*', wanted"  # in a sentence of the quarantine
 
 
 def read_as_of(spec: Spec, *, as_of: datetime, versions: Mapping[str, int] | None = None) -> Knowledge:
-    """Point-in-time read: of each depot and day, each depot and each event the latest version known
-    as of an instant.
+    """Point-in-time read: the latest version of each depot-day, depot and event as of an instant.
 
     In an archive (`demand.recorded: next_day`) the known-future covariates of the days right after
-    as_of are known too. Former ids of depots count for the depots that they belong to now.
-    `versions` reads the tables as they were at those commits, where rows may have come since that
-    say they were recorded before. Raises NoUsableData when no demand was known by then, ForeignLake
-    when the lake is of another fleet, LakeError when what is needed to forecast cannot be read or
-    is half restored; what is not needed is said to be `lacking`.
+    as_of are known, too. Former depot ids count for their current depots. `versions` reads the
+    tables at those commits, because rows added later may carry earlier instants. Raises
+    NoUsableData when no demand was known by then, ForeignLake when the lake belongs to another
+    fleet, LakeError when data required for a forecast cannot be read or is partly restored; other
+    unreadable data is listed in `lacking`.
     """
     lake, lacking = Lake.of(spec), list[str]()
     lake_owner.refuse_half_restored(spec)
@@ -66,8 +64,8 @@ def read_as_of(spec: Spec, *, as_of: datetime, versions: Mapping[str, int] | Non
 
 @contextmanager
 def _not_needed(lacking: list[str], without: str) -> Iterator[None]:
-    """Keep what is wrong with a table that a forecast can do without. Raises LakeSilent: the others
-    are silent too."""
+    """Record errors of a table that a forecast does not need. Raises LakeSilent: the other tables
+    do not answer either."""
     try:
         yield
     except LakeSilent:
@@ -84,8 +82,8 @@ def assemble(
     as_of: datetime,
     versions: Mapping[str, int],
 ) -> Knowledge:
-    """Knowledge from the latest reading of each depot and day, all versions of the small tables,
-    and the readings in quarantine."""
+    """Build the knowledge from the latest reading of each depot and day, all versions of the small
+    tables, and the quarantined readings."""
     current = {table: current_rows(small[table], key) for table, key in KEYS.items()}
     former, events = current["aliases"], current["events"]
     current_demand, depots = aliases.apply(_demand_columns(demand, spec), current["depots"], former)
@@ -96,12 +94,12 @@ def assemble(
 
 
 def former_ids(spec: Spec) -> pd.DataFrame:
-    """The aliases that stand now: alias and depot_id."""
+    """Current aliases: alias and depot_id."""
     return current_rows(frame(Lake.of(spec), "aliases"), KEYS["aliases"])
 
 
 def former_names(spec: Spec, depot_ids: Sequence[str]) -> dict[str, str]:
-    """Former id → depot of these, as the aliases stand now. Raises LakeError."""
+    """Former id → depot, for these depots, by the current aliases. Raises LakeError."""
     return aliases.former_names(former_ids(spec), depot_ids)
 
 
@@ -114,8 +112,8 @@ def frame(
     only: ds.Expression | None = None,
     columns: Sequence[str] | None = None,
 ) -> pd.DataFrame:
-    """A small table as a frame, with what was recorded by an instant, of those rows `only` and
-    those `columns` that are asked for."""
+    """A small table as a frame: rows recorded by an instant, optionally `only` some rows and
+    `columns`."""
     where = None if until is None else ds.field("recorded_at") <= pa.scalar(until, pa.timestamp("us", tz="UTC"))
     where = only if where is None else where if only is None else where & only
     return as_frame(lake.read(table, where=where, version=version, columns=columns))
@@ -130,23 +128,24 @@ def as_frame(rows: pa.Table) -> pd.DataFrame:
 
 
 def latest(rows: pd.DataFrame, key: list[str]) -> pd.DataFrame:
-    """The last recorded version of each key; of one instant, that of the later row."""
+    """Latest recorded version of each key; at equal instants, the later row."""
     if not rows.duplicated(key).any():
         return rows
     return rows.sort_values("recorded_at", kind="stable").drop_duplicates(key, keep="last")
 
 
 def current_rows(rows: pd.DataFrame, key: list[str]) -> pd.DataFrame:
-    """The latest versions that were not retracted."""
+    """Latest versions that are not retracted."""
     newest: pd.DataFrame = latest(rows, key)
     return newest[~newest["retracted"].astype(bool)].drop(columns=["retracted", "recorded_at"]).reset_index(drop=True)
 
 
 def every_version(lake: Lake, spec: Spec, as_of: datetime, version: int) -> pd.DataFrame:
-    """The readings known by an instant, all versions, and in an archive what is known of the days
-    right after them.
+    """All versions of the readings known by an instant; in an archive also the values known for the
+    days right after them.
 
-    Raises NoUsableData when none of them has a count."""
+    Raises NoUsableData when none of them has a count.
+    """
     columns = reading_columns(lake, spec, version)
     by_then = _readings(lake, columns, recorded_by(as_of), version)
     has_count = ~np.isnan(by_then["demand"].to_numpy())
@@ -159,29 +158,29 @@ def every_version(lake: Lake, spec: Spec, as_of: datetime, version: int) -> pd.D
 
 
 def reading_columns(lake: Lake, spec: Spec, version: int) -> list[str]:
-    """The columns of the lake's demand that a panel is made of."""
+    """Columns of the lake's demand that a panel is built from."""
     columns = ["depot_id", "date", "demand", "open", "recorded_at", "row"]
     further = dict.fromkeys((*spec.calendar.known_future, *spec.demand.columns.limits))
     return columns + [name for name in further if name in lake.covariates(version=version)]
 
 
 def is_archive(spec: Spec) -> bool:
-    """True if data recorded after as_of is known all the same, of the days ahead."""
+    """True if values for the days ahead are known although they were recorded after as_of."""
     return spec.demand.recorded == "next_day" and spec.demand.columns.recorded_at is None
 
 
 def recorded_by(as_of: datetime) -> ds.Expression:
-    """Rows that an instant knows."""
+    """Filter for rows recorded by an instant."""
     return ds.field("recorded_at") <= pa.scalar(as_of.astimezone(UTC), pa.timestamp("us", tz="UTC"))
 
 
 def days_ahead(cutoff: int, spec: Spec) -> ds.Expression:
-    """Rows of the horizon after a day, a number since 1970."""
+    """Filter for the rows of the horizon after a day, a number since 1970."""
     return _between(cutoff + 1, cutoff + spec.horizon)
 
 
 def with_days_ahead(by_then: pd.DataFrame, ahead: pd.DataFrame, spec: Spec) -> pd.DataFrame:
-    """The readings known by an instant, and what an archive says of the days right after them."""
+    """The readings known by an instant, and an archive's values for the days right after them."""
     ahead = ahead.assign(demand=np.nan, recorded_at=np.int64(0))
     if "open" not in spec.calendar.known_future:
         ahead["open"] = np.int8(-1)
@@ -189,13 +188,13 @@ def with_days_ahead(by_then: pd.DataFrame, ahead: pd.DataFrame, spec: Spec) -> p
 
 
 def refused_readings(lake: Lake, as_of: datetime, *, version: int | None = None) -> pd.DataFrame:
-    """Depot, date and instant of the readings that were in quarantine at an instant, as `dated`."""
+    """Depot, date and instant of the readings in quarantine at an instant, as in `dated`."""
     return dated(frame(lake, "quarantine", version=version, until=as_of))
 
 
 def dated(quarantined: pd.DataFrame) -> pd.DataFrame:
-    """Depot, date and instant of readings in quarantine: a row came, and its count is not known;
-    `is_word` marks those with a word in the place of the count, as where a depot was closed."""
+    """Depot, date and instant of quarantined readings: a row arrived, but its count is unknown.
+    `is_word` marks rows with a word in place of the count, for example because a depot was closed."""
     rows = quarantined[quarantined["date"].notna() & (quarantined["depot_id"] != "")]
     is_word = (rows["rule"] == "count_form") & rows["message"].str.contains(_WORD)
     return rows[["depot_id", "date", "recorded_at"]].assign(is_word=is_word.astype(bool))
@@ -224,7 +223,7 @@ def _demand_columns(demand: pd.DataFrame, spec: Spec) -> pd.DataFrame:
 
 
 def _why_empty(lake: Lake) -> str:
-    """Outcome of the last batch, and the next step; where none came, how the lake is filled."""
+    """Outcome of the last batch and the next step; if there was no batch, how to fill the lake."""
     batches = frame(lake, "batches")
     if batches.empty:
         return "; `forecaster run` fills it from the declared source"

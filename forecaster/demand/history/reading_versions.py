@@ -1,8 +1,8 @@
-"""Change detection and deduplication: which readings of a batch the history does not hold yet,
-known since when.
+"""Change detection and deduplication: find the readings of a batch that the history does not hold
+yet, and since when they are known.
 
-Each (depot, day) has a slot, a whole number; whoever is in a slot is found by position. Nothing
-loops over rows, depots or days, and only where a slot has several rows are those sorted or grouped.
+Each (depot, day) has a slot, an integer; lookups are by position. Nothing loops over rows, depots
+or days; only slots with several rows are sorted or grouped.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from forecaster.demand.readings import covariates
 
 Longs = NDArray[np.int64]
 Places = NDArray[np.signedinteger[Any]]
-LOOKED_AT = 10_000  # rows that tell their order
-CORRECTION = 0.1  # of the higher count: what corrections usually change at most
-# slots a row that a table over all depots and days may have; beyond, slots are numbered by sorting
+LOOKED_AT = 10_000  # rows from which the order is determined
+CORRECTION = 0.1  # share of the higher count that corrections usually change at most
+# slots per row up to which a table over all depots and days is used; beyond, slots are numbered by
+# sorting
 DENSE = 4
 
 
 @dataclass(frozen=True)
 class Slots:
-    """The slot of each row of two frames, and how many slots there are."""
+    """Slots of the rows of two frames, and the number of slots."""
 
     batch: Places
     history: Places
@@ -37,11 +38,11 @@ class Slots:
 
 @dataclass(frozen=True)
 class Repeats:
-    """Readings of a batch that break a rule together with others."""
+    """Readings of a batch that conflict with others."""
 
     broken: Mapping[str, NDArray[np.intp]]  # rule → their positions
-    last: NDArray[np.intp]  # of each superseded one, the position of the row that counts
-    single: bool  # has every depot and day one reading at most?
+    last: NDArray[np.intp]  # for each superseded row, the position of the row that counts
+    single: bool  # every depot and day has at most one reading
 
 
 @dataclass(frozen=True)
@@ -49,19 +50,18 @@ class NewReadings:
     """New readings of a batch."""
 
     new: Bools  # (rows of the batch,)
-    recorded_at: Longs  # (rows of the batch,) µs since 1970: from when on a new row is known
-    # (rows of the batch,) whether it is the newest of its day, whose latest known version has a
+    recorded_at: Longs  # (rows of the batch,) µs since 1970 from which a new row is known
+    # (rows of the batch,) newest row of its day, and the latest known version of that day has a
     # count
     counted: Bools
     restated: (
-        # (rows of the batch,) whether it takes that count back, or changes it by more than a
-        # correction does
+        # (rows of the batch,) removes that count, or changes it by more than a correction does
         Bools
     )
 
 
 def slots(batch: pd.DataFrame, history: pd.DataFrame) -> Slots:
-    """A number for each (depot, day) of the two frames; the same pair has the same one in both."""
+    """Slot of each (depot, day) of the two frames; equal pairs have equal slots."""
     names, history_names = (part["depot_id"].cat.categories for part in (batch, history))
     same_names = names is history_names or names.equals(history_names)
     names = names if same_names else names.append(history_names.difference(names, sort=False))
@@ -70,8 +70,7 @@ def slots(batch: pd.DataFrame, history: pd.DataFrame) -> Slots:
     first, last = min(ends), max(ends)
     count, rows = len(names) * (last - first + 1), len(batch) + len(history)
     small: Any = np.int32 if count < 2**31 else np.int64
-    # rows that follow one another get slots that do: memory is then walked through rather than
-    # jumped about in
+    # consecutive rows get consecutive slots, so that memory is accessed sequentially
     by_day = max(days, key=len)[:LOOKED_AT]
     by_depot = len(by_day) > 1 and float(np.mean(by_day[1:] == by_day[:-1])) < 0.5
     step_depot, step_day = (last - first + 1, 1) if by_depot else (1, len(names))
@@ -89,10 +88,10 @@ def slots(batch: pd.DataFrame, history: pd.DataFrame) -> Slots:
 
 
 def repeats(batch: pd.DataFrame, *, declared: bool) -> Repeats:
-    """The readings that break a rule compared with the others: `duplicate_row` or `superseded`.
+    """Readings that break a rule together with others: `duplicate_row` or `superseded`.
 
-    One for each depot, day (and declared instant) stays: the first that says what the last one
-    says.
+    One reading per depot, day (and declared instant) remains: the first with the same values as the
+    last one.
     """
     slot = slots(batch, batch.iloc[:0])
     where = np.flatnonzero(_several(slot.batch, slot.count))
@@ -109,13 +108,13 @@ def repeats(batch: pd.DataFrame, *, declared: bool) -> Repeats:
 
 
 def new_readings(batch: pd.DataFrame, history: pd.DataFrame, *, declared: bool, now: int) -> NewReadings:
-    """The readings of a batch without repeats that the known ones do not hold; `now` is in µs since
+    """New readings of a batch without repeats, compared with the known ones; `now` is in µs since
     1970.
 
-    A source without an instant of its own (`declared` is false) repeats itself every night: a
-    reading is new when it differs from the latest version. Where the value of a version that is
-    there was changed in place, the new value counts as recorded now. A day of which only covariates
-    were known gets its first count: that is no restatement.
+    A source without its own instants (`declared` is false) repeats itself every night: a reading is
+    new if it differs from the latest version. If the value of an existing version was changed in
+    place, the new value counts as recorded now. The first count of a day with only covariates so
+    far is not a restatement.
     """
     recorded = batch["recorded_at"].to_numpy(copy=True)
     if history.empty or batch.empty:
@@ -142,7 +141,7 @@ def new_readings(batch: pd.DataFrame, history: pd.DataFrame, *, declared: bool, 
     recorded[where] = np.where(instants > last, instants, last + 1)
     known_counts = np.where(in_history, history["demand"].to_numpy()[position], np.nan)
     counted = ~np.isnan(known_counts)
-    if declared:  # of several instants of a day, the newest
+    if declared:  # of several instants of a day, only the newest
         counted &= recorded == _newest(recorded, slot)[slot.batch]
     is_latest = recorded >= history["recorded_at"].to_numpy()[position]
     restated = counted & new & is_latest & _is_restated(known_counts, batch["demand"].to_numpy())
@@ -150,8 +149,8 @@ def new_readings(batch: pd.DataFrame, history: pd.DataFrame, *, declared: bool, 
 
 
 def _is_restated(known_counts: Any, counts: Any) -> Bools:
-    """True if a known count is gone, or changed by more than corrections do, or chance, as it would
-    of 4 by 2."""
+    """True if a known count is gone, or changed by more than a correction or chance explains
+    (chance changes 4 by 2)."""
     higher = np.maximum(counts, known_counts)
     near = np.where(np.minimum(counts, known_counts) > 0, np.maximum(CORRECTION * higher, np.sqrt(higher)), 0)
     is_restated: Bools = ~(np.abs(counts - known_counts) <= near)
@@ -159,10 +158,10 @@ def _is_restated(known_counts: Any, counts: Any) -> Bools:
 
 
 def overruled(batch: pd.DataFrame, history: pd.DataFrame, released: pd.DataFrame) -> Bools:
-    """Marks readings of a batch that a person decided against: their source said so before another
-    one was released, and nothing came since.
+    """Mark readings that a person decided against: their source reported these values before
+    another reading was released, and nothing newer has arrived.
 
-    `released` has the columns depot_id, day and recorded_at (µs since 1970), of the decision.
+    `released` has the columns depot_id, day and recorded_at (µs since 1970) of the decision.
     """
     answer = np.zeros(len(batch), np.bool_)
     concerned, versions = (
@@ -187,7 +186,7 @@ def overruled(batch: pd.DataFrame, history: pd.DataFrame, released: pd.DataFrame
 
 
 def latest(readings: pd.DataFrame) -> pd.DataFrame:
-    """Of each depot and day the version recorded last; of one instant, the later row."""
+    """Last recorded version of each depot and day; at equal instants, the later row."""
     slot = slots(readings.iloc[:0].assign(depot_id=readings["depot_id"].iloc[:0]), readings)
     if not _several(slot.history, slot.count).any():
         return readings
@@ -196,7 +195,7 @@ def latest(readings: pd.DataFrame) -> pd.DataFrame:
 
 
 def _several(slot: Places, count: int) -> Bools:
-    """Marks rows that share their slot with another one."""
+    """Mark rows that share their slot with another row."""
     at = np.full(count, -1, np.int32 if len(slot) < 2**31 else np.int64)
     rows = np.arange(len(slot), dtype=at.dtype)
     at[slot] = rows
@@ -208,14 +207,14 @@ def _several(slot: Places, count: int) -> Bools:
 
 
 def _latest(history: pd.DataFrame, slot: Slots) -> NDArray[Any]:
-    """The row of the latest version in each slot, -1 where there is none."""
+    """Row of the latest version of each slot; -1 if there is none."""
     at = np.full(slot.count, -1, np.int32 if len(history) < 2**31 else np.int64)
     at[slot.history] = np.arange(len(history), dtype=at.dtype)
     where = np.flatnonzero(_several(slot.history, slot.count))
     if len(where):
         versions = history[["recorded_at", "row"]].iloc[where]
         order = where[np.lexsort((versions["row"], versions["recorded_at"]))]
-        at[slot.history[order]] = order  # of several for one slot NumPy keeps the last
+        at[slot.history[order]] = order  # of several rows for one slot NumPy keeps the last
     return at
 
 
@@ -228,11 +227,11 @@ def _newest(recorded: Longs, slot: Slots) -> Longs:
 def _among_versions(
     batch: pd.DataFrame, history: pd.DataFrame, slot: Slots, position: Places, is_equal: Bools
 ) -> tuple[Bools, Bools]:
-    """Marks rows that are among the known versions, in instant and value; and those in their
-    instant at least.
+    """Mark rows whose instant and value are among the known versions; and rows whose instant at
+    least is.
 
-    `position` is a version of each row's slot, -1 where there is none; `is_equal`, whether it says
-    what the row says.
+    `position` is a version of each row's slot, -1 if there is none; `is_equal` marks rows with the
+    same values as that version.
     """
     instants = history["recorded_at"].to_numpy()
     same_instant = (position >= 0) & (instants[position] == batch["recorded_at"].to_numpy())
@@ -255,8 +254,8 @@ def _among_versions(
 
 
 def _equal(batch: pd.DataFrame, history: pd.DataFrame, position: Any) -> Bools:
-    """Does each row say what the known row at the position next to it says? An unknown value equals
-    another one."""
+    """Mark rows with the same values as the known row at their position. Two unknown values are
+    equal."""
     equal = np.ones(len(batch), np.bool_)
     for name in _values(batch):
         batch_column, history_column = batch[name], history.get(name)
@@ -274,7 +273,7 @@ def _equal(batch: pd.DataFrame, history: pd.DataFrame, position: Any) -> Bools:
 
 def _same_word(batch_words: Any, history_words: Any, position: Any) -> Bools:
     words = batch_words.cat.categories
-    # -1 is the last: not known
+    # the final -1 stands for unknown
     code = np.append(words.get_indexer(history_words.cat.categories), -1)
     known_codes = np.where(history_words.cat.codes == -1, -1, np.where(code < 0, -2, code)[history_words.cat.codes])
     is_equal: Bools = batch_words.cat.codes.to_numpy() == known_codes[position]

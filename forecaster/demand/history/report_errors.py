@@ -1,6 +1,6 @@
-"""Errors of the reports of numeric covariates by lead: learned from the lake's versions of each
-depot-day, what a night read of a day ahead against the version that came with the day's count; and
-drawn for cutoffs of which the lake has no reports."""
+"""Errors in the reports of numeric covariates, by lead: learned from the lake's versions of each
+depot-day, as the value read for a day ahead minus the value delivered with the day's count; and
+drawn for cutoffs without reports in the lake."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from forecaster.demand.panel.known_future.usual_covariates import is_far
 from forecaster.demand.readings import covariates
 from forecaster.errors import SpecError
 
-LEAST_DAYS = 28  # with a report and a count, of each lead: depots of one city share their weather
-FLAG_VALUES = 2  # at most, with which numbers are a flag, which has no error of this kind
+LEAST_DAYS = 28  # days with a report and a count needed per lead: depots of one city share their weather
+FLAG_VALUES = 2  # maximum number of values of a flag, which has no error of this kind
 
 
 def refuse_other_than_numbers(spec: Spec, readings: pd.DataFrame) -> None:
-    """Raises SpecError where `calendar.lead_error` names a covariate that is no column of numbers."""
+    """Raise SpecError if `calendar.lead_error` names a covariate that is not a numeric column."""
     for name in spec.calendar.lead_error:
         if name not in readings or not numeric(readings[name]):
             kind = "a column of words" if name in readings else "a kind of events"
@@ -31,9 +31,9 @@ def refuse_other_than_numbers(spec: Spec, readings: pd.DataFrame) -> None:
 
 
 def with_drawn(ahead: pd.DataFrame, is_loaded: Bools, cutoff: int, spec: Spec) -> pd.DataFrame:
-    """Readings of the days after a cutoff, a number since 1970, with the declared errors in those of
-    which no report is there: they are final values, which nobody had then. The same cutoff gives the
-    same errors: one a depot and covariate, which grows as in training."""
+    """Add the declared errors to readings after a cutoff (days since 1970) that have no reports:
+    they hold final values, which nobody knew then. The same cutoff gives the same errors: one per
+    depot and covariate, growing with the lead as in training."""
     lead = ahead["day"].to_numpy() - cutoff - 1
     depot = ahead["depot_id"].cat.codes.to_numpy()
     drawn = {}
@@ -52,13 +52,13 @@ def with_drawn(ahead: pd.DataFrame, is_loaded: Bools, cutoff: int, spec: Spec) -
 def learned(
     versions: pd.DataFrame, is_loaded: Bools, night_after: Callable[[int], int], cutoff: int, spec: Spec
 ) -> dict[str, tuple[float, ...]]:
-    """Standard deviation of each covariate's reports by day ahead, from the first on, as far as
-    there are `LEAST_DAYS` days of each; it does not fall. A covariate whose error is declared, of
-    words, that is a flag, of which there are too few reports, or that was always right is left out.
+    """Standard deviation of each covariate's report errors by day ahead, starting at the first, for
+    as many days as have `LEAST_DAYS` days each; it never decreases. Excluded are covariates with a
+    declared error, words, flags, covariates with too few reports, and those that were always right.
 
-    `versions` are all of the lake's readings, `is_loaded` those whose instant says nothing;
-    `night_after` is the instant, in µs since 1970, of the night with a cutoff, a number since 1970.
-    Nothing recorded after the night of `cutoff` counts.
+    `versions` are all of the lake's readings; `is_loaded` marks those whose instant carries no
+    information. `night_after` returns the instant, in µs since 1970, of the run with a cutoff, a
+    number since 1970. Nothing recorded after the run of `cutoff` counts.
     """
     ahead = [name for name in covariates(versions) if name in spec.calendar.known_future]
     names = [name for name in ahead if numeric(versions[name]) and name not in spec.calendar.lead_error]
@@ -68,7 +68,7 @@ def learned(
     first = int(day.min()) - spec.horizon
     nights = np.array([night_after(number) for number in range(first, cutoff + 1)], np.int64)
     is_known = (day <= cutoff) & (recorded <= nights[-1])
-    before = nights[np.clip(day - 1 - first, 0, len(nights) - 1)]  # the last night for which the day lies ahead
+    before = nights[np.clip(day - 1 - first, 0, len(nights) - 1)]  # the last run for which the day lies ahead
     reports = versions[is_known & ~is_loaded & (recorded <= before)]
     if not len(reports):
         return {}
@@ -81,11 +81,11 @@ def learned(
     reports, of_day = reports.iloc[order], slot.batch[order]
     place = np.full(slot.count, -1)
     place[slot.history] = np.arange(len(final))
-    counted = place[of_day]  # -1: no count came
+    counted = place[of_day]  # -1: no count arrived
     day, since = reports["day"].to_numpy(), reports["recorded_at"].to_numpy()
     is_last = np.append(of_day[1:] != of_day[:-1], True)
     replaced = np.where(is_last, np.iinfo(np.int64).max, np.append(since[1:], 0))
-    read = []  # by each night, as many days ahead
+    read = []  # rows read by each run, by days ahead
     for lead in range(1, spec.horizon + 1):
         night = nights[day - lead - first]
         read.append(np.flatnonzero((since <= night) & (night < replaced) & (counted >= 0)))
@@ -97,7 +97,7 @@ def learned(
 
 
 def _errors(reported: Doubles, final: Doubles) -> Doubles:
-    """Reported minus final values; NaN where one is not known, or is far from all final ones."""
+    """Reported minus final values; NaN if unknown, or far from all final values."""
     distinct = np.unique(final[np.isfinite(final)])
     if len(distinct) <= FLAG_VALUES:
         return np.full(len(reported), np.nan)
@@ -107,7 +107,7 @@ def _errors(reported: Doubles, final: Doubles) -> Doubles:
 
 
 def _deviations(errors: Doubles, day: NDArray[np.int32], read: Sequence[NDArray[np.intp]]) -> tuple[float, ...]:
-    """Root of the mean squared error by lead, in four digits, up to the lead of too few days."""
+    """Root mean squared error by lead, to four digits, up to the first lead with too few days."""
     deviations, least = list[float](), 0.0
     for rows in read:
         known = rows[np.isfinite(errors[rows])]

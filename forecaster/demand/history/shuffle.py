@@ -1,10 +1,10 @@
-"""Shuffle: the lake's readings put in order of their depots, so that a group of depots is read
-without all others.
+"""Shuffle: sort the lake's readings by depot, so that a group of depots can be read without the
+others.
 
-The lake's files lie in order of days. Each share of them is read once and written next to the state
-in pieces by depot (Dean & Ghemawat 2004, "MapReduce", whose shuffle this is); a group then reads
-its own piece of each. Rows keep the order in which they lie in the lake, and each depot's former
-ids lie next to it. The files are Arrow's, compressed, and are gone with the run.
+The lake's files are in order of days. Each share of them is read once and written next to the state
+in pieces by depot (the shuffle of Dean & Ghemawat 2004, "MapReduce"); a group then reads its own
+piece of each share. Rows keep their order in the lake, and a depot's former ids are adjacent to it.
+The files are compressed Arrow files and are deleted after the run.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from forecaster.demand.history.point_in_time import (
 )
 from forecaster.lake import Lake
 
-PIECE = 4096  # ids a piece
+PIECE = 4096  # ids per piece
 _CODE = "code"
 _PLACE = "place"
 _IDS, _DEPOTS = "ids.arrow", "depots.arrow"
@@ -52,22 +52,22 @@ _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 
 @dataclass(frozen=True)
 class Shuffle:
-    """Knowledge at an instant, read by groups; all who work at it see the folder."""
+    """Knowledge at an instant, read by groups; all workers share the folder."""
 
     spec: Spec
     as_of: datetime
     versions: Mapping[str, int]
     folder: Path
-    cutoff: int | None = None  # of an archive: the last counted day of all, as a number since 1970
+    cutoff: int | None = None  # only for an archive: the last counted day of all, as a number since 1970
 
 
 def share_ids(shuffle: Shuffle, number: int, of: int) -> int | None:
-    """Write the depot ids of a share of the readings known by the instant; the last day with a
-    count, as a number since 1970."""
+    """Write the depot ids of a share of the readings known by the instant; return the last day with
+    a count, as a number since 1970."""
     lake, ids, last = Lake.of(shuffle.spec), readings.arrow_words([]), None
     columns = ["depot_id", "date", "demand", "recorded_at"]
     for table in _share(lake, shuffle, columns, number, of, recorded_by(shuffle.as_of)):
-        # Words of rows that were filtered out stay in the dictionary.
+        # The dictionary keeps the words of rows that were filtered out.
         new = pc.unique(table["depot_id"].cast(pa.string())).drop_null()
         ids = pc.unique(pa.concat_arrays([ids, new]))
         day = pc.max(table["date"].filter(table["demand"].is_valid())).cast("int32").as_py()
@@ -77,7 +77,8 @@ def share_ids(shuffle: Shuffle, number: int, of: int) -> int | None:
 
 
 def ids_with_readings(shuffle: Shuffle) -> pa.Array:
-    """The depot ids of all shares, of which each may have nearly all: never all shares' at once."""
+    """Depot ids of all shares. Each share may hold nearly all ids, so they are never all in memory
+    at once."""
     ids = readings.arrow_words([])
     for path in sorted(shuffle.folder.glob("names-*.arrow")):
         of_share = _read(path)["raw"].combine_chunks()
@@ -86,8 +87,7 @@ def ids_with_readings(shuffle: Shuffle) -> pa.Array:
 
 
 def order_ids(shuffle: Shuffle, ids: pa.Array) -> pa.Array:
-    """Put all ids in order of what they are currently, and keep them in the folder; what each of
-    them is currently."""
+    """Sort all ids by their current id and store them in the folder; return the current ids."""
     former = current_rows(frame(Lake.of(shuffle.spec), "aliases", until=shuffle.as_of), KEYS["aliases"])
     every = pa.concat_arrays([ids, *(readings.arrow_words(former[name]) for name in ("alias", "depot_id"))])
     raw = pd.Series(pc.unique(every).to_pandas(), dtype="str")
@@ -98,12 +98,12 @@ def order_ids(shuffle: Shuffle, ids: pa.Array) -> pa.Array:
 
 
 def current_ids(folder: Path) -> pa.Array:
-    """Current id of each id, in their order; from the disk, as far as they are looked at."""
+    """Current id of each id, in their order; memory-mapped, so only the accessed part is loaded."""
     return _read(folder / _IDS)["current"].combine_chunks()
 
 
 def write_share(shuffle: Shuffle, number: int, of: int) -> int:
-    """Put a share of the readings in order of their depots; how many there were."""
+    """Sort a share of the readings by depot; return the number of rows."""
     lake, rows = Lake.of(shuffle.spec), 0
     where = recorded_by(shuffle.as_of)
     if shuffle.cutoff is not None:
@@ -113,7 +113,7 @@ def write_share(shuffle: Shuffle, number: int, of: int) -> int:
     for place, table in enumerate(_share(lake, shuffle, columns, number, of, where)):
         words = table["depot_id"].unify_dictionaries().combine_chunks()
         words = words.chunk(0) if isinstance(words, pa.ChunkedArray) else words
-        # by position among all ids: a piece then is a run of them
+        # codes are positions among all ids, so that a piece is a range of them
         code_of = np.append(ids.get_indexer(words.dictionary.to_pandas()), -1).astype(np.int32)
         code = code_of[words.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
         order = np.argsort(code, kind="stable")
@@ -124,7 +124,7 @@ def write_share(shuffle: Shuffle, number: int, of: int) -> int:
 
 
 def write_depots(shuffle: Shuffle) -> int:
-    """Put all versions of the depots source in order of their depots; how many there were."""
+    """Sort all versions of the depots source by depot; return the number of rows."""
     where, ids = recorded_by(shuffle.as_of), _ids(shuffle.folder)
     table = Lake.of(shuffle.spec).read("depots", where=where, version=shuffle.versions["depots"])
     code = ids.get_indexer(table["depot_id"].to_pandas()).astype(np.int32)
@@ -135,7 +135,7 @@ def write_depots(shuffle: Shuffle) -> int:
 
 
 def knowledge_of(shuffle: Shuffle, first: int, last: int) -> Knowledge:
-    """Knowledge about the depots of the ids from one position to before another one."""
+    """Knowledge about the depots with ids from position `first` to before `last`."""
     lake, spec, as_of = Lake.of(shuffle.spec), shuffle.spec, shuffle.as_of
     raw = _ids(shuffle.folder)[first:last]
     table = _rows(shuffle, first, last)
@@ -149,7 +149,7 @@ def knowledge_of(shuffle: Shuffle, first: int, last: int) -> Knowledge:
     demand = reading_versions.latest(known)
     mine, versions = ds.field("depot_id").isin(pa.array(raw, pa.string())), shuffle.versions
     small = {name: frame(lake, name, version=versions[name], until=as_of) for name in ("events", "aliases")}
-    # in the order of the lake, which decides between versions of one instant
+    # in the order of the lake, which decides between versions with equal instants
     of_depots = _pieces(shuffle.folder / _DEPOTS, first, last).sort_by(_PLACE).drop_columns([_PLACE, _CODE])
     small["depots"] = as_frame(of_depots.combine_chunks())
     small["aliases"] = small["aliases"][small["aliases"]["alias"].isin(raw)]
@@ -158,7 +158,7 @@ def knowledge_of(shuffle: Shuffle, first: int, last: int) -> Knowledge:
 
 
 def archived(spec: Spec, last_counts: list[int]) -> int | None:
-    """The cutoff of a shuffle's archive; None where the lake holds no archive."""
+    """Cutoff of an archive; None if the lake holds no archive."""
     return max(last_counts) if is_archive(spec) else None
 
 
@@ -174,8 +174,7 @@ def _rows(shuffle: Shuffle, first: int, last: int) -> pa.Table:
 
 
 def _write_pieces(path: Path, sorted_rows: pa.Table, ids: int) -> None:
-    """Write rows in order of `_CODE`, a piece of ids each batch, in one step: a worker may be
-    killed."""
+    """Write rows sorted by `_CODE`, one batch per piece of ids, atomically: a worker may be killed."""
     sorted_rows = sorted_rows.combine_chunks()
     ends = np.searchsorted(sorted_rows[_CODE].to_numpy(), np.arange(0, ids + PIECE, PIECE))
     with artifact.writing(path) as new, pa.ipc.new_file(new, sorted_rows.schema, options=_COMPRESSED) as file:
@@ -185,7 +184,7 @@ def _write_pieces(path: Path, sorted_rows: pa.Table, ids: int) -> None:
 
 
 def _pieces(path: Path, first: int, last: int) -> pa.Table:
-    """The rows of a file whose codes go from `first` to before `last`."""
+    """Rows of a file whose codes go from `first` to before `last`."""
     with pa.memory_map(str(path)) as source:
         file = pa.ipc.open_file(source)
         part = pa.Table.from_batches([file.get_batch(number) for number in range(first // PIECE, -(-last // PIECE))])
@@ -216,7 +215,7 @@ def _ids(folder: Path) -> pd.Index[Any]:
 
 
 def _write(path: Path, table: pa.Table) -> None:
-    """Write a table in one step: a worker may be killed."""
+    """Write a table atomically: a worker may be killed."""
     with artifact.writing(path) as new, pa.ipc.new_file(new, table.schema) as file:
         file.write_table(table)
 

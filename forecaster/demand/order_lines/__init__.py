@@ -1,2 +1,1 @@
-"""Rows that are orders, or their lines: which of them are the same, and whether a batch has all of
-a day."""
+"""Deduplication of orders and order lines, and detection of incomplete days in a batch."""

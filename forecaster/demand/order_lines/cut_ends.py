@@ -1,4 +1,4 @@
-"""Truncated last day of an export: its rows end hours before those of all the days before it."""
+"""Truncated last day of an export: its rows end hours earlier than those of all days before it."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ from forecaster.demand.parsing import Notation
 from forecaster.demand.readings import day_words
 from forecaster.demand.validation.quarantine import RowSentences, where
 
-BEFORE, LEAST = 28, 14  # days before the last one that tell when rows end, and how many must have some
-LATER = 4  # half hours by which nearly all of them, and the same weekdays, end later
+BEFORE, LEAST = 28, 14  # days before the last one that show when rows end; how many of them must have rows
+LATER = 4  # half hours by which nearly all of them, and the same weekdays, must end later
 NEARLY_ALL = 0.9
-SHORTFALL, ROWS = 0.1, 5  # of the rows of a day come later, and so many: fewer are missing by chance
+# share of a day's rows that arrive later, and their minimum number: fewer are missing by chance
+SHORTFALL, ROWS = 0.1, 5
 
 
 class DayEnds:
-    """The half hours of the newest days of a feed, block after block."""
+    """Half hours of the newest days of a feed, block after block."""
 
     def __init__(self, spec: Spec) -> None:
         self._first = spec.demand.first_half_hour
-        self._rows: dict[int, NDArray[np.intp]] = {}  # day since 1970 → rows of its half hours
+        self._rows: dict[int, NDArray[np.intp]] = {}  # day since 1970 → number of rows per half hour
 
     def look_at(
         self, day: pd.Series[pd.Timestamp], written: pd.Series[str], zone: ZoneInfo, notation: Notation
     ) -> None:
-        """`day` and `written` are those of the rows of a block, of depots of one zone."""
+        """Count the half hours of a block's rows; `day` and `written` are of depots in one zone."""
         days = day.to_numpy("datetime64[D]").astype(np.int64)
         is_day = day.notna().to_numpy()
         newest = max([*self._rows, int(days[is_day].max(initial=0))])
@@ -45,7 +46,7 @@ class DayEnds:
             self._rows[each] = self._rows.get(each, 0) + of_day
 
     def last_day(self) -> tuple[int, time] | None:
-        """The last day, where it is cut, and the half hour in which its rows end."""
+        """Last day, if it is truncated, and the half hour in which its rows end."""
         last = max(self._rows, default=0)
         before = {day: rows for day, rows in self._rows.items() if last - BEFORE <= day < last}
         if len(before) < LEAST:
@@ -64,7 +65,7 @@ class DayEnds:
 
 
 def message(rows: pd.DataFrame, end: time) -> RowSentences:
-    """A sentence for each of the readings of a last day that is cut."""
+    """One sentence for each reading of a truncated last day."""
     template = N_(
         "{place}: depot {depot} on {day}: found no row after the half hour of {time}, on the last day of the export, "
         "which seems to end within it; wanted {wanted}"

@@ -1,9 +1,8 @@
-"""Truncated first day of a rolling export: orders since an hour, not since midnight, make a known
-day fall.
+"""Truncated first day of a rolling export: with orders since some hour instead of midnight, a known
+day falls.
 
-An export of the orders of the last so many hours begins within a day. Of that day most depots then
-have fewer orders than are known already, and none has more, while the days after it are as they
-were.
+An export of the last given number of hours begins within a day. On that day most depots have fewer
+orders than already known and none has more, while the following days are unchanged.
 """
 
 from __future__ import annotations
@@ -30,23 +29,23 @@ if TYPE_CHECKING:
     from forecaster.demand.validation.batch import Batch
 
 RULE = "cut_day"
-FALLING = 0.5  # of the depots that are known of the first day
-SHORTFALL = 0.1  # of all that is known of the first day: less is an ordinary correction
-RISING = 0.1  # of them may, where the finding only warns
-AGREEING = 0.9  # of the depots and days after it
-AFTER = 14  # days after the first that are looked at
-LEAST = 3  # of the depots and days after it that must be known
-PLACES = 50  # depots and days that a finding names
+FALLING = 0.5  # share of the depots known on the first day
+SHORTFALL = 0.1  # share of the known total of the first day: less is an ordinary correction
+RISING = 0.1  # share of those depots that may rise; the finding then only warns
+AGREEING = 0.9  # share of the later depot-days
+AFTER = 14  # days after the first one that are compared
+LEAST = 3  # minimum number of known depot-days after it
+PLACES = 50  # depots and days named in a finding
 
 
 def quarantine_cut_day(
     batch: Batch, known_days: KnownDays, released: Collection[str], spec: Spec, now: datetime
 ) -> tuple[Batch, list[Finding]]:
-    """The batch with the counts of its first day in quarantine that fall because the export begins
-    within it, so that what is known of them stays. Where a few depots rise, or the pipeline file
-    says `warn`, they are accepted, and become a finding.
+    """Quarantine the counts of the first day that fall because the export begins within it, so that
+    the known counts stay. If a few depots rise, or the pipeline file sets `warn`, they are accepted
+    and reported in a finding.
 
-    `released` are the ids of quarantined rows that a person let in.
+    `released` are the ids of quarantined rows that a person released.
     """
     if spec.demand.aggregate == "none" or batch.accepted.empty:
         return batch, []
@@ -75,7 +74,7 @@ def quarantine_cut_day(
 
 
 def _known_counts(accepted: pd.DataFrame, known_days: KnownDays, first: int, last: int) -> Doubles:
-    """Known count of each of the rows' depots and days, NaN where nothing is."""
+    """Known count of each row's depot and day; NaN if there is none."""
     counts = np.full(len(accepted), np.nan)
     for begin, end, rows in known_days.between(first, last):
         latest = reading_versions.latest(rows)
@@ -90,8 +89,8 @@ def _cells(rows: pd.DataFrame) -> pd.MultiIndex:
 
 
 def _most_fall(of_first_day: pd.DataFrame, fall: Bools, rises: int, known_days: KnownDays, first: int) -> bool:
-    """Do most depots that are known of the first day fall on it, or have no order left, by much,
-    and few rise?"""
+    """True if most depots known on the first day fall or have no order left, the total falls by
+    much, and few depots rise."""
     if not fall.any():
         return False
     known = pd.concat([reading_versions.latest(rows) for _, _, rows in known_days.between(first, first)])
@@ -104,7 +103,7 @@ def _most_fall(of_first_day: pd.DataFrame, fall: Bools, rises: int, known_days: 
 
 
 def _later_agree(batch: Batch, known_days: KnownDays, first: int) -> bool:
-    """Are the counts of the days after the first one those that are known?"""
+    """True if the counts of the following days equal the known ones."""
     later = batch.accepted[batch.accepted["day"].between(first + 1, first + AFTER)]
     counts, known = later["demand"].to_numpy(), _known_counts(later, known_days, first + 1, first + AFTER)
     both = ~np.isnan(known) & ~np.isnan(counts)

@@ -1,5 +1,5 @@
-"""Instants of which a feed has several rows with one count, as one for each kind of weather: each
-instant counts once."""
+"""Instants with several rows of one count, for example one per kind of weather; each instant should
+count once."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from forecaster.core.language.sentences import sentence
 from forecaster.demand.readings import CONTENT
 from forecaster.demand.validation.feed_shape import batch_finding
 
-SHARE, ROWS = 0.05, 50  # of the rows that repeat the stamp and count of another one
-LARGE = 20  # median of the repeated counts: small ones are alike by chance
+SHARE, ROWS = 0.05, 50  # share, and number, of rows that repeat the timestamp and count of another row
+LARGE = 20  # median of the repeated counts: small ones coincide by chance
 
 
 def repeated_instants(rows: pd.DataFrame, spec: Spec) -> list[Finding]:
-    """A finding where many rows to be summed repeat the timestamp and the count of another row.
+    """Finding if many rows to be summed repeat the timestamp and the count of another row.
 
-    `rows` are accepted ones, as `readings` describes, before they are aggregated.
+    `rows` are accepted rows, as described in `readings`, before aggregation.
     """
     if spec.demand.aggregate != "sum" or spec.demand.columns.order_id:
         return []

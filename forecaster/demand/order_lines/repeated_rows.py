@@ -1,9 +1,9 @@
-"""Deduplication of order lines: orders that a batch repeats, and exports of which one
-repeats days of another.
+"""Deduplication of order lines: orders repeated within a batch, and exports that repeat days of
+another export.
 
-With `demand.columns.order_id` the last row of an order counts. Without it no single row says
-whether it is a copy or another order like it; days of rows that are all alike in two files, and a
-block of rows that follows again in one, do.
+With `demand.columns.order_id` the last row of an order counts. Without it, a single row does not
+show whether it is a copy or a similar order; but days with identical rows in two files, and a block
+of rows that occurs again in one file, do.
 """
 
 from __future__ import annotations
@@ -26,35 +26,36 @@ from forecaster.demand.order_lines.row_keys import NO_ORDER
 from forecaster.demand.readings import CONTENT, ORDER
 from forecaster.demand.validation.feed_shape import batch_finding
 
-# rows of one file, each with another content, that are no corrections of orders
+# number and share of rows of one file, each with another content, up to which they are corrections
+# of orders
 FEW_ORDERS, MANY_ORDERS = 50, 0.25
-NEXT_FILES = 8  # with the same day of a depot, next to which a file is held
-DAYS = 3  # of depots that must be alike in full
-CONTENTS = 10  # different rows of them, so that chance is none
-TOTALS = 3  # different counts of them: days of no order are alike anyway
-# of the days that two files have in common; of the others one has all that the other has
+NEXT_FILES = 8  # with the same day of a depot, that a file is compared with
+DAYS = 3  # depot-days that must be identical
+CONTENTS = 10  # minimum number of different rows in them, to exclude chance
+TOTALS = 3  # minimum number of different counts in them: days without orders are identical anyway
+# share of the common days; on the other days one file has all rows of the other
 IN_FULL = 0.5
-# of the rows of a block stand before it as well, equally far; some are alike by chance
+# share of a block's rows that also occur at the same distance before it; some coincide by chance
 VERBATIM = 0.9
-# of depots whose rows are all alike, as of dates alone; what comes on each on average
+# depot-days whose rows are all identical, such as dates alone; their minimum average total
 PLAIN_DAYS, PLAIN_TOTAL = 10, 5
-ALIKE = 0.95  # of them must be equally many
-PLACES = 50  # depots and days that a finding names
+ALIKE = 0.95  # share of them with equal numbers of rows
+PLACES = 50  # depots and days named in a finding
 Column = Any  # a pandas Series
 
 
 @dataclass(frozen=True)
 class Repetition:
-    """Rows that stand in two places, and where."""
+    """Rows that occur in two places."""
 
     files: tuple[str, str]
     rows: int
-    slots: NDArray[np.int64]  # the days of depots, as `_Slots` numbers them
-    places: tuple[int, int] = (0, 0)  # first rows of both blocks, where both are in one file
+    slots: NDArray[np.int64]  # the depot-days, numbered by `_Slots`
+    places: tuple[int, int] = (0, 0)  # first rows of both blocks, if both are in one file
 
 
 class _Slots:
-    """A number for each depot and day, and back."""
+    """Mapping of depot-days to numbers and back."""
 
     def __init__(self, rows: pd.DataFrame) -> None:
         self.depots, day = rows["depot_id"].cat.categories, rows["day"].to_numpy().astype(np.int64)
@@ -63,7 +64,7 @@ class _Slots:
         self.of_rows = rows["depot_id"].cat.codes.to_numpy().astype(np.int64) * self.days + day - self.first
 
     def dates(self, slots: NDArray[np.int64]) -> list[date]:
-        """The distinct days, ascending."""
+        """Distinct days, ascending."""
         days: list[date] = np.unique(slots % self.days + self.first).astype("datetime64[D]").astype(object).tolist()
         return days
 
@@ -76,10 +77,10 @@ class _Slots:
 
 
 def without_repeated_orders(rows: pd.DataFrame, spec: Spec) -> tuple[pd.DataFrame, pd.DataFrame, list[Finding]]:
-    """The rows of which each order of a depot and day has one, the last; those before it; and a
-    finding of these.
+    """Keep the last row of each order of a depot and day; return the kept rows, the earlier ones,
+    and a finding about these.
 
-    `rows` are accepted ones, as `readings` describes, before they are aggregated.
+    `rows` are accepted rows, as described in `readings`, before aggregation.
     """
     if ORDER not in rows or rows.empty:
         return rows, rows.iloc[:0], []
@@ -107,8 +108,8 @@ def without_repeated_orders(rows: pd.DataFrame, spec: Spec) -> tuple[pd.DataFram
 
 
 def _no_order_ids(number: int, ordered: int, spec: Spec, places: tuple[tuple[str, str], ...]) -> Finding:
-    """The finding of a column whose values many orders, or the lines of an order, have in
-    common."""
+    """Finding about an order id column whose values several orders, or the lines of an order,
+    share."""
     detail = sentence(
         N_(
             "{column}: found {n} of {all} rows with the value of another row of the same file, depot and day, and with "
@@ -127,10 +128,10 @@ def _no_order_ids(number: int, ordered: int, spec: Spec, places: tuple[tuple[str
 
 
 def repeated_rows(rows: pd.DataFrame, spec: Spec, *, times_differ: bool) -> list[Finding]:
-    """A finding where two files have the same rows of the same days, a file has a block of rows
-    twice, or, where rows have times of day, many rows repeat an instant and its count.
+    """Finding if two files have the same rows on the same days, a file repeats a block of rows, or,
+    if rows have times of day, many rows repeat an instant and its count.
 
-    `rows` are accepted ones, as `readings` describes, before they are aggregated.
+    `rows` are accepted rows, as described in `readings`, before aggregation.
     """
     if CONTENT not in rows or rows.empty:
         return []
@@ -144,7 +145,7 @@ def repeated_rows(rows: pd.DataFrame, spec: Spec, *, times_differ: bool) -> list
             "row": rows["row"].to_numpy(),
         }
     )
-    # rows of nothing, as hours of the night have, are alike by nature
+    # rows without orders, as at night, are identical by nature
     lines = lines[lines["count"] > 0]
     if lines.empty:
         return []
@@ -159,8 +160,8 @@ def repeated_rows(rows: pd.DataFrame, spec: Spec, *, times_differ: bool) -> list
 
 
 def _between_files(lines: pd.DataFrame, files: pd.Index[Any]) -> Iterator[Repetition]:
-    """Files that have days in common, all of whose rows are the same, or in part those of the
-    other."""
+    """Files that have days in common, with identical rows or with rows that are a subset of the
+    other's."""
     cells = lines[["slot", "file"]].drop_duplicates()
     shared = cells[cells.duplicated("slot", keep=False)]
     if shared.empty:
@@ -170,7 +171,7 @@ def _between_files(lines: pd.DataFrame, files: pd.Index[Any]) -> Iterator[Repeti
     alike = [pair for _, pair in pairs.groupby(["file", "other"]) if _is_repetition(pair)]
     if not alike:
         return
-    # a row that three files have is twice too many: each is told of next to one of those before it
+    # a row in three files is two too many: each is reported with one earlier file
     repeated_days = pd.concat(alike).sort_values(["rows", "step"], ascending=[False, True], kind="stable")
     names = files.astype("str").tolist()
     for _, pair in repeated_days.drop_duplicates(["slot", "other"]).groupby(["file", "other"]):
@@ -179,8 +180,8 @@ def _between_files(lines: pd.DataFrame, files: pd.Index[Any]) -> Iterator[Repeti
 
 
 def _pairs(lines: pd.DataFrame) -> pd.DataFrame:
-    """Each depot's day in a file next to the next files that have it: how many rows it has in both,
-    and how many of these are the same."""
+    """Pair each depot-day of a file with the next files that have it: numbers of rows in both, and
+    of identical rows."""
     contents = lines.groupby(["slot", "file", "content"])["count"].agg(["size", "sum"]).reset_index()
     cells = contents.groupby(["slot", "file"], as_index=False).agg(
         size=("size", "sum"), total=("sum", "sum"), contents=("size", "size")
@@ -198,9 +199,8 @@ def _pairs(lines: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_rows_alike(pairs: pd.DataFrame, contents: pd.DataFrame) -> pd.DataFrame:
-    """The pairs, each with the rows that are the same in both files, whether those are all of one
-    file's (part) or of both (full), and whether one of them has different rows that day
-    (telling)."""
+    """Pairs with the number of rows identical in both files, whether these are all rows of one file
+    (part) or of both (full), and whether one of them has different rows on that day (telling)."""
     earlier = contents.merge(pairs[["slot", "file", "other"]], on=["slot", "file"])
     later = contents.rename(columns={"file": "other"})
     both = earlier.merge(later, on=["slot", "other", "content"], suffixes=("", "_other"))
@@ -214,10 +214,9 @@ def _with_rows_alike(pairs: pd.DataFrame, contents: pd.DataFrame) -> pd.DataFram
 
 
 def _is_repetition(pair: pd.DataFrame) -> bool:
-    """Are two files the same on the days that they have in common?
+    """True if two files are the same on their common days.
 
-    The rows of a day that are all alike, as those of a date alone, say no more than how many they
-    are.
+    If all rows of a day are identical, such as a date alone, only their number can be compared.
     """
     full = pair[pair["full"]]
     if full["total"].nunique() < TOTALS:
@@ -231,7 +230,7 @@ def _is_repetition(pair: pd.DataFrame) -> bool:
 
 
 def _within_files(lines: pd.DataFrame, files: pd.Index[Any]) -> Iterator[Repetition]:
-    """Blocks of rows that follow again, row by row, in the same file."""
+    """Blocks of rows that occur again, row by row, in the same file."""
     repeated = _blocks(lines)
     for file, blocks in repeated.groupby("file"):
         totals = blocks.groupby("slot")["count"].sum()
@@ -243,16 +242,14 @@ def _within_files(lines: pd.DataFrame, files: pd.Index[Any]) -> Iterator[Repetit
 
 
 def _blocks(lines: pd.DataFrame) -> pd.DataFrame:
-    """The rows of files that follow equal ones, in blocks that repeat others row by row: each
-    block's rows are equally far behind them. A file in the order of its depots has one for each of
-    them."""
+    """Rows that follow equal rows of their file at a constant distance, in blocks. A file sorted by
+    depot has one block per depot."""
     key, block = ["file", "slot", "content"], ["file", "back"]
     again = lines[lines.duplicated(key, keep=False)]
     again = again.assign(back=again.groupby(key, sort=False)["row"].diff()).dropna(subset=["back"])
     blocks = again.groupby(block, sort=False)["row"].agg(["size", "min", "max"]).reset_index()
     blocks = blocks[(blocks["size"] >= CONTENTS) & (blocks["back"] > blocks["max"] - blocks["min"])]
-    # the rows of all files in one order, so that those of a file from one row to another are
-    # counted at once
+    # sort the rows of all files together, to count those of a file between two rows in one step
     stride = int(lines["row"].max()) + 1
     rows = np.sort(lines["file"].to_numpy(np.int64) * stride + lines["row"].to_numpy(np.int64))
     start = blocks["file"].to_numpy(np.int64) * stride
@@ -276,7 +273,7 @@ def _detail(repetition: Repetition, slots: _Slots, others: int) -> str:
 
 
 def _span(days: Sequence[date]) -> str:
-    """The first and the last of some days, and how many they are."""
+    """First and last of the days, and their number."""
     if len(days) == 1:
         return sentence(N_("{day}"), day=days[0])
     number = counted(len(days), "{n} day", "{n} days")

@@ -1,7 +1,7 @@
-"""Row hashes of order lines: what tells two rows of one depot and day apart, in eight bytes each.
+"""Row hashes of order lines, which distinguish the rows of one depot and day, in eight bytes each.
 
-`CONTENT` is of the date as it is written, with its time of day, and of the count; `ORDER` of the
-value of `demand.columns.order_id`, NO_ORDER where the row has none.
+`CONTENT` hashes the date as written, with its time of day, and the count; `ORDER` the value of
+`demand.columns.order_id`, or NO_ORDER if the row has none.
 """
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ from forecaster.demand.parsing import words
 from forecaster.demand.readings import CONTENT, ORDER
 
 NO_ORDER = 0
-_ODD = np.uint64(0x9E3779B97F4A7C15)  # spreads one hash before another is put next to it
+_ODD = np.uint64(0x9E3779B97F4A7C15)  # spreads one hash before another is added
 Column = Any  # a pandas Series
 
 
 def row_keys(block: pd.DataFrame, counts: Column, spec: Spec) -> dict[str, NDArray[np.int64]]:
-    """The columns of hashes of a source's rows by their names; none where each row is a depot's
-    day."""
+    """Hash columns of a source's rows, by name; none if each row is a depot-day."""
     if spec.demand.aggregate == "none":
         return {}
     columns = spec.demand.columns

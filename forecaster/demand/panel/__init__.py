@@ -1,2 +1,2 @@
-"""Feature engineering: from what was known at one instant to dense arrays of depots and days; see
+"""Feature engineering: from the knowledge at one instant to dense arrays of depots and days; see
 `build`."""

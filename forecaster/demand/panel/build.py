@@ -1,6 +1,6 @@
-"""Feature engineering: what was known at one instant, as the dense arrays of a Panel.
+"""Feature engineering: the knowledge at one instant as the dense arrays of a Panel.
 
-Every value finds its place by integer position (depot, day); nothing loops over depots.
+Every value is placed by integer position (depot, day); nothing loops over depots.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from forecaster.demand.panel.grid import Cells, Grid, cells, lay_out
 from forecaster.demand.panel.known_future import covariates
 from forecaster.demand.panel.network_facts import NetworkFacts
 
-MAX_LABELS = 64  # of a static attribute
-SHOWN_DAYS = 60  # of the history, for marks that belong to one depot
+MAX_LABELS = 64  # per static attribute
+SHOWN_DAYS = 60  # days of the history for which marks of single depots are kept
 
 Pairs = list[tuple[str | None, str | None]]  # (country, subdivision)
 _HOME = ["country", "subdivision"]
@@ -46,11 +46,11 @@ class Openings:
     counts: Floats  # (depots, days)
     came: closed_weekdays.Arrivals
     cities: NDArray[np.str_]
-    is_open: Bools  # (depots, days), whatever is usual of its weekday
+    is_open: Bools  # (depots, days), regardless of usual days off
 
 
 def openings(knowledge: Knowledge, spec: Spec, network: NetworkFacts | None = None) -> Openings:
-    """Opening days of a panel. Raises as `build` does."""
+    """Opening days of a panel. Raises the errors of `build`."""
     grid, at = lay_out(knowledge, spec, network)
     demand = _words_once(knowledge.demand, spec)
     attributes = _attributes(knowledge.depots, spec, grid)
@@ -76,18 +76,18 @@ def build(
     network: NetworkFacts | None = None,
     carried: Mapping[str, Any] | None = None,
 ) -> Panel:
-    """The panel of all depots up to the last observed day before `knowledge.as_of`, and the horizon
-    after it.
+    """Build the panel of all depots up to the last observed day before `knowledge.as_of`, plus the
+    horizon.
 
-    Without an encoding it is learned from this knowledge; a given one is used as it is, so that a
-    model sees the numbers it was trained on. Depots are in the order of their ids. Those of the
-    depots source are kept even without any reading, unless they closed. For unknown covariates see
-    `covariates.covariate_values`. `network` is what is known of all depots, of which these are
-    some: the panel then is the part of everybody's. `carried` are the calendars of a bundle, which
-    then take the place of the installed table of holidays; no holiday has a name then.
+    Without an encoding, it is learned from this knowledge; a given one is used unchanged, so that a
+    model sees the numbers it was trained on. Depots are sorted by id. Those of the depots source
+    are kept even without any reading, unless they closed. For unknown covariates see
+    `covariates.covariate_values`. `network` holds facts about all depots if these are only some of
+    them: the panel is then the corresponding part of the whole panel. `carried` are the calendars
+    of a bundle; they replace the installed table of holidays, and holidays then have no names.
 
-    Raises NoUsableData when no demand was observed before as_of, or a covariate is nowhere to be
-    found; SpecError for a country or subdivision without a holiday calendar.
+    Raises NoUsableData when no demand was observed before as_of, or a covariate cannot be found
+    anywhere; SpecError for a country or subdivision without a holiday calendar.
     """
     known = openings(knowledge, spec, network)
     grid, at, demand, attributes, counts = known.grid, known.at, known.demand, known.attributes, known.counts
@@ -122,14 +122,14 @@ def build(
 
 
 def usual_days(known: Openings, spec: Spec, network: NetworkFacts | None = None) -> tuple[Bools, Bools]:
-    """Days closed for their weekday alone, and open days, (depots, days)."""
+    """Days closed only because of their weekday, and open days, (depots, days)."""
     habits = network.habits if network else None
     is_off = known.is_open & closed_weekdays.days_off(known.came, known.cities, spec, known.grid, habits)
     return is_off, known.is_open & ~is_off
 
 
 def _words_once(demand: pd.DataFrame, spec: Spec) -> pd.DataFrame:
-    """Covariates of words as categories, so that each distinct word is read once."""
+    """Convert covariates of words to categories, so that each distinct word is read once."""
     word_columns = [
         name for name in spec.calendar.known_future if name in demand and not covariates.numeric(demand[name])
     ]
@@ -137,7 +137,7 @@ def _words_once(demand: pd.DataFrame, spec: Spec) -> pd.DataFrame:
 
 
 def _past_counts(demand: pd.DataFrame, at: Cells) -> Floats:
-    """(depots, days): counts of days that are over, NaN elsewhere."""
+    """Counts of past days, (depots, days); NaN elsewhere."""
     grid = at.grid
     counts = at.spread(demand["demand"].to_numpy(), np.nan)
     counts[:, grid.history :] = np.nan
@@ -147,7 +147,7 @@ def _past_counts(demand: pd.DataFrame, at: Cells) -> Floats:
 
 
 def _declared_open(demand: pd.DataFrame, at: Cells, spec: Spec) -> opening_days.DeclaredOpen | None:
-    """Open flag of the source, or None where it does not."""
+    """Open flag of the source, or None if it has none."""
     is_told = spec.demand.columns.open is not None or spec.demand.closed_values
     if not is_told or "open" not in demand:
         return None
@@ -155,15 +155,14 @@ def _declared_open(demand: pd.DataFrame, at: Cells, spec: Spec) -> opening_days.
 
 
 def _refused(quarantined: pd.DataFrame | None, grid: Grid) -> Bools:
-    """Marks days with a row that was not accepted, (depots, days)."""
+    """Mark days with a rejected row, (depots, days)."""
     if quarantined is None or not len(quarantined):
         return np.zeros(grid.shape, np.bool_)
     return cells(quarantined, grid).spread(True, False, np.bool_)
 
 
 def _words(quarantined: pd.DataFrame | None, grid: Grid) -> Bools | None:
-    """Marks days of which all refused rows have a word in the place of the count, (depots,
-    days)."""
+    """Mark days on which all rejected rows have a word in place of the count, (depots, days)."""
     if quarantined is None or "is_word" not in quarantined or not quarantined["is_word"].any():
         return None
     is_word = quarantined["is_word"]
@@ -171,7 +170,7 @@ def _words(quarantined: pd.DataFrame | None, grid: Grid) -> Bools | None:
 
 
 def _attributes(depots: pd.DataFrame, spec: Spec, grid: Grid) -> dict[str, tuple[str, ...]]:
-    """Each attribute's word per depot, "" where it is not known."""
+    """Word of each attribute per depot, "" if unknown."""
     if spec.depots is None:
         return {}
     table = depots.set_index("depot_id").reindex(grid.depots)
@@ -182,7 +181,7 @@ def _attributes(depots: pd.DataFrame, spec: Spec, grid: Grid) -> dict[str, tuple
 
 
 def _labels(attributes: Mapping[str, tuple[str, ...]], spec: Spec) -> dict[str, tuple[str, ...]]:
-    """The most frequent words of each static attribute."""
+    """Most frequent words of each static attribute."""
     labels = {}
     for name in spec.depots.static if spec.depots else ():
         count = pd.Series(attributes[name], dtype="str").replace("", None).value_counts()
@@ -207,8 +206,8 @@ def _calendar_features(
 
 
 def holiday_calendars(scope: EventScope, spec: Spec, network: NetworkFacts | None = None) -> tuple[Pairs, Ints]:
-    """The distinct (country, subdivision) pairs, of the network where it is given, and each depot's
-    place among them."""
+    """Distinct (country, subdivision) pairs, those of the network if given, and each depot's
+    position among them."""
     if not spec.calendar.holidays:
         return [(None, None)], np.zeros(len(scope.homes), np.int32)
     pairs = network.pairs if network and network.pairs is not None else distinct_homes(scope, spec)
@@ -218,8 +217,7 @@ def holiday_calendars(scope: EventScope, spec: Spec, network: NetworkFacts | Non
 
 
 def distinct_homes(scope: EventScope, spec: Spec) -> tuple[tuple[str, str], ...]:
-    """The distinct countries and subdivisions of depots, in order; of holidays that are not looked
-    at, none."""
+    """Distinct countries and subdivisions of depots, sorted; empty if holidays are not used."""
     if not spec.calendar.holidays:
         return ()
     return tuple(scope.homes[_HOME].drop_duplicates().sort_values(_HOME).itertuples(index=False, name=None))
@@ -234,7 +232,7 @@ def _marks(
     ids: tuple[str, ...],
 ) -> Marks:
     """Holidays, events and days off; holidays that differ by depot, and events, only for the days
-    that a page shows."""
+    shown on a page."""
     first = grid.history - SHOWN_DAYS
     marks = announced.marks(grid, first)
     audiences = list(announced.audiences)

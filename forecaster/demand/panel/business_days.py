@@ -1,9 +1,9 @@
-"""Declared days of business against the counts: depots that count before they opened or after they
-closed.
+"""Check declared days of business against the counts: find depots with counts before they opened or
+after they closed.
 
-A depot of which counts come is at work, whatever is declared of it. So a declared day that most of
-the newest counts contradict is not followed, and a finding says so; one that some counts contradict
-is followed, and told of as well.
+A depot with counts is at work, whatever is declared. So a declared day that most of the newest
+counts contradict is ignored, and a finding reports it; a declared day that only some counts
+contradict is followed, and also reported.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from forecaster.core.language import N_
 from forecaster.core.language.sentences import Sentence, counted, joined, sentence
 from forecaster.core.panel import Panel
 
-RECENT = 14  # days up to the last one, of which the counts of most contradict a declared day
-# of them, at least, out of business by what is declared: a day or two of counts after the last one
-# are usual
+RECENT = 14  # last days of the history; if most of their counts contradict a declared day, it is ignored
+# minimum number of them that are declared out of business: counts on a day or two after the last
+# one are usual
 LEAST = 7
 RULE = "out_of_business"
-_NAMED = 5  # depots that a finding names
+_NAMED = 5  # depots named in a finding
 _PLACES = 50
 
 
 def declared_span(depots: pd.DataFrame, counts: Floats, days: Days) -> pd.DataFrame:
-    """The declared columns `opened` and `closed` of the depots in the rows of the counts (depots,
-    history), without those that their newest counts contradict; `days` are the history's."""
+    """Declared columns `opened` and `closed` of the depots in the rows of the counts (depots,
+    history), without days that their newest counts contradict; `days` are the history's."""
     table = depots[["opened", "closed"]]
     opened, closed = _dates(table, "opened"), _dates(table, "closed")
     rows = np.flatnonzero((opened > days[-1]) | (closed <= days[-1]))
@@ -48,8 +48,8 @@ def declared_span(depots: pd.DataFrame, counts: Floats, days: Days) -> pd.DataFr
 
 
 def out_of_business(knowledge: Knowledge, panel: Panel, spec: Spec) -> tuple[Finding, ...]:
-    """A finding about the depots of which counts came before they opened or after they closed,
-    first those that are forecast as open for it, then those of the most days."""
+    """Finding about depots with counts before they opened or after they closed; first those that
+    are therefore forecast as open, then those with the most days."""
     table = knowledge.depots.set_index("depot_id").reindex(panel.depot_ids)[["opened", "closed"]]
     opened, closed, days = _dates(table, "opened"), _dates(table, "closed"), panel.days[: panel.history]
     rows = np.flatnonzero((opened > days[0]) | (closed <= days[-1]))
@@ -83,8 +83,8 @@ def out_of_business(knowledge: Knowledge, panel: Panel, spec: Spec) -> tuple[Fin
 def _contradiction(
     depot: str, span: tuple[Any, Any], counts: tuple[Bools, Bools], days: Days, *, is_open: bool
 ) -> Sentence:
-    """Sentence about counts before the first day of a span, and after it; `is_open` says that the
-    depot is forecast so."""
+    """Sentence about counts before the first day of a span and after its end; `is_open` is true if
+    the depot is forecast as open for them."""
     parts = [
         sentence(
             template,
@@ -105,7 +105,7 @@ _AFTER = N_("is out of business from {day} on but has counts on {days} since, up
 
 
 def _outside(days: Days, opened: Days, closed: Days) -> Bools:
-    """(depots, days): not in business by what is declared."""
+    """True where a depot is declared out of business, (depots, days)."""
     result: Bools = (days < opened[:, None]) | (days >= closed[:, None])
     return result
 

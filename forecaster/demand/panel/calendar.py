@@ -1,4 +1,4 @@
-"""Calendar features: weekday, Fourier terms of year and month, public holidays and what surrounds
+"""Calendar features: weekday, Fourier terms of year and month, public holidays and the days around
 them."""
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ NAMES: tuple[str, ...] = (
     "day_off",
     "counterpart",
 )
-"""The features in the order of the last axis; the holidays are the last but one."""
+"""Features in the order of the last axis, ending with those of holidays."""
 
-# days before and after a holiday that go with it: people shop before Christmas, on the same date
+# days before and after a holiday that belong to it: shopping before Christmas, on the same dates
 # each year
 NEAR = 4
-# days from a holiday back to the same one of the year before: Easter moves by a month
+# days from a holiday back to the same one a year before: Easter moves by a month
 LEAST_BACK, MOST_BACK = 330, 400
-# days between two occasions of one name, at least; closer ones are days of one occasion
+# minimum days between two occasions with the same name; closer ones are days of one occasion
 _APART = 30
 _DAY = np.timedelta64(1, "D")
 _NAME = re.compile(
@@ -47,10 +47,8 @@ _NAME = re.compile(
 
 @dataclass(frozen=True)
 class _Occasion:
-    """A holiday in one year: the days that bear its name, and those that are free because of it,
-    which are the same, but where another day is free instead, as the Monday after a Christmas on
-    Sunday.
-    """
+    """A holiday in one year: the days that bear its name, and the days off that it causes. They are
+    the same unless another day is free instead, such as the Monday after a Christmas on Sunday."""
 
     dates: Sequence[date]
     off: Sequence[date]
@@ -60,12 +58,12 @@ def features(days: Days, country: str | None, subdivision: str | None) -> Floats
     """Calendar features of each day, (days, features) in the order of `NAMES`; without a country
     there are no holidays.
 
-    The yearly cycle starts on 1 January and takes as many days as that year has, the monthly one on
-    the 1st and takes as many days as that month has. `day_off` marks a holiday, or the other day
-    where another one is free instead. `counterpart` is how many days back the day lies that a day
-    near a holiday is to be held against: as far from the same holiday a year ago, `LEAST_BACK` to
-    `MOST_BACK` days, a day off that was moved against the day off; 0 where no holiday is near.
-    Raises SpecError for a country or subdivision without a holiday calendar.
+    The yearly cycle starts on 1 January and has the length of that year, the monthly one on the 1st
+    with the length of that month. `day_off` marks a holiday, or the day that is free instead.
+    `counterpart` is the number of days back to the day with which a day near a holiday is compared:
+    the day at the same distance from the same holiday a year before, `LEAST_BACK` to `MOST_BACK`
+    days back, and a moved day off with the day off; 0 if no holiday is near. Raises SpecError for a
+    country or subdivision without a holiday calendar.
     """
     days = days.astype("datetime64[D]")
     weekday = (days.astype(np.int64) + 3) % 7  # 1970-01-01 was a Thursday
@@ -81,16 +79,16 @@ def features(days: Days, country: str | None, subdivision: str | None) -> Floats
 
 
 def _occasions(days: Days, country: str | None, subdivision: str | None) -> dict[str, list[_Occasion]]:
-    """The holidays near the days and their counterparts, in order, by name."""
+    """Holidays near the days and near their counterparts, in order, by name."""
     if not country or not len(days):
         return {}
     first, last = days.min() - (MOST_BACK + NEAR + _APART), days.max() + NEAR + _APART
-    # days, and whether they are free instead of others
+    # days, and whether they are free in place of others
     runs: dict[str, list[list[tuple[date, bool]]]] = {}
     for day, names in sorted(holiday_names(np.arange(first, last + _DAY), country, subdivision).items()):
         for full_name in names.split("; "):
             parsed = _NAME.fullmatch(full_name)
-            assert parsed  # as it matches whatever there is
+            assert parsed  # the pattern matches any text
             of_name = runs.setdefault(parsed["name"], [])
             if not of_name or (day - of_name[-1][-1][0]).days >= _APART:
                 of_name.append([])
@@ -105,7 +103,7 @@ def _occasion(run: Sequence[tuple[date, bool]]) -> _Occasion:
 
 
 def _counterparts(days: Days, occasions: Mapping[str, Sequence[_Occasion]]) -> Doubles:
-    """Days back to each day's counterpart of the year before, (days,); 0 for none."""
+    """Days back to each day's counterpart of the year before, (days,); 0 if there is none."""
     back_days, distance = np.zeros(len(days)), np.full(len(days), NEAR + 1)
     place = {day: index for index, day in enumerate(days.tolist())}
 
@@ -126,7 +124,7 @@ def _counterparts(days: Days, occasions: Mapping[str, Sequence[_Occasion]]) -> D
 
 
 def _waves(days: Days, unit: Literal["Y", "M"], harmonics: int) -> list[Doubles]:
-    """Sine and cosine of each day's place in its own year or month."""
+    """Sine and cosine of each day's position in its year or month."""
     period = days.astype(f"datetime64[{unit}]")
     first, following = period.astype("datetime64[D]"), (period + 1).astype("datetime64[D]")
     phase = 2 * np.pi * ((days - first) / (following - first))
@@ -134,8 +132,7 @@ def _waves(days: Days, unit: Literal["Y", "M"], harmonics: int) -> list[Doubles]
 
 
 def holiday_names(days: Days, country: str | None, subdivision: str | None) -> dict[date, str]:
-    """The public holidays among the days, by date, with their English names where the calendar has
-    them.
+    """Public holidays among the days, by date, with English names if the calendar has them.
 
     Raises SpecError for a country or subdivision without a holiday calendar.
     """
@@ -150,7 +147,7 @@ def holiday_names(days: Days, country: str | None, subdivision: str | None) -> d
 
 @lru_cache(maxsize=4096)
 def _year(country: str, subdivision: str | None, year: int) -> tuple[tuple[date, str], ...]:
-    import holidays  # not where a model's own calendars are read
+    import holidays  # not needed where a model's own calendars are used
 
     from forecaster.demand.panel.holiday_codes import country_hint, subdivision_hint
 
@@ -158,7 +155,7 @@ def _year(country: str, subdivision: str | None, year: int) -> tuple[tuple[date,
     if country not in countries:
         hint = country_hint(country)
         raise SpecError(f"no holidays are known for country {country!r}{hint}; wanted its code in ISO 3166, as in DE")
-    # the language is named, or the machine's locale would choose it
+    # without a language, the machine's locale would choose it
     languages = holidays.country_holidays(country).supported_languages
     language = written_language(languages)
     try:

@@ -1,9 +1,9 @@
-"""Holiday calendars that a bundle carries, so that its inputs can be made where no table of
-holidays is installed.
+"""Holiday calendars carried by a bundle, so that its inputs can be built without an installed table
+of holidays.
 
 Only the features of `COLUMNS` need such a table. A calendar is named after its country and
 subdivision ("US-MA", "DE", "" without holidays), and holds the days on which one of them is not 0,
-as text with a blank between the values.
+as text with values separated by blanks.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def carry(pairs: Sequence[Pair], group: Ints, cutoff: date, lookback: int) -> di
     """Calendars of depots, from a year before the days that a model reads to two years after the
     cutoff.
 
-    `group` is each depot's place among the pairs; `of_depots` names its calendar, in the same
+    `group` is each depot's position among the pairs; `of_depots` names its calendar, in the same
     order.
     """
     last = np.datetime64(cutoff, "D")
@@ -49,11 +49,11 @@ def carry(pairs: Sequence[Pair], group: Ints, cutoff: date, lookback: int) -> di
 
 
 def features(carried: Mapping[str, Any], days: Days, country: str | None, subdivision: str | None) -> Floats:
-    """`calendar.features` of the days, from calendars that were carried; days before the first of
-    them have no holiday.
+    """`calendar.features` of the days, from carried calendars; days before their first day have no
+    holiday.
 
-    Raises BundleError for a country or subdivision that is not among them, and for days after the
-    last one.
+    Raises BundleError for a country or subdivision that is not among them, and for days after their
+    last day.
     """
     name = _name(country, subdivision)
     if name not in carried["days"]:

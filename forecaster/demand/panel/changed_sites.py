@@ -1,5 +1,5 @@
-"""Sites and ids that part over time: an id that begins where another one ends, and an id that comes
-back as another site."""
+"""Changes between sites and ids: an id that begins where another one ends, and an id that returns
+as another site."""
 
 from __future__ import annotations
 
@@ -16,22 +16,21 @@ from forecaster.core.language.sentences import amount, counted, sentence
 from forecaster.core.panel import Panel
 
 SUCCESSOR, REUSED = "successor", "reused_id"
-WINDOW = 28  # days before a change, and after it, whose counts are compared
-LEAST_BEFORE, LEAST_AFTER = 14, 5  # of them with counts
-SILENT = 7  # days at least without a count of an id that ended
-BETWEEN = 7  # days at most without a count of either id
-ALIKE = 1.25  # from the level of one id to that of another one of the same site, at most
-LONG_GAP = 60  # days without a count, after which an id may be that of another site
-OTHER_LEVEL = 2.0  # from the level of one site to that of another one of the same id, at least
-OTHERS = 3  # depots at least that tell how much the level of all of them changed
-ABREAST = 1024  # depots
-MOST = 1000  # ids that began and are looked at
+WINDOW = 28  # days compared before and after a change
+LEAST_BEFORE, LEAST_AFTER = 14, 5  # minimum number of them with counts
+SILENT = 7  # minimum days without a count of an id that ended
+BETWEEN = 7  # maximum days without a count of either id
+ALIKE = 1.25  # maximum ratio between the levels of two ids of the same site
+LONG_GAP = 60  # days without a count after which an id may belong to another site
+OTHER_LEVEL = 2.0  # minimum ratio between the levels of two sites with the same id
+OTHERS = 3  # minimum number of depots that show how much the level of all changed
+ABREAST = 1024  # depots processed at a time
+MOST = 1000  # maximum number of new ids examined
 _PLACES, _NAMED = 50, 5
 
 
 class SiteChange(NamedTuple):
-    """The last day with counts of one site, the first of the next one, and the median count of
-    each."""
+    """Last day with counts of one site, first day of the next one, and the median count of each."""
 
     old: int  # position of the depot
     new: int
@@ -43,10 +42,10 @@ class SiteChange(NamedTuple):
 
 def changed_sites(knowledge: Knowledge, panel: Panel, spec: Spec) -> tuple[Finding, ...]:
     """Findings about ids that begin within days of the end of another one, at its level, and about
-    ids that come back after a long time at another level.
+    ids that return after a long time at another level.
 
-    A former id of `depots.aliases` is no depot of the panel; of one with a declared last day nobody
-    asks what became of it.
+    A former id of `depots.aliases` is no depot of the panel; an id with a declared last day is not
+    examined.
     """
     table = knowledge.depots
     closed = set(table.loc[table["closed"].notna(), "depot_id"]) if "closed" in table else set()
@@ -58,10 +57,10 @@ def changed_sites(knowledge: Knowledge, panel: Panel, spec: Spec) -> tuple[Findi
 
 
 def successors(counts: Floats, may_go_on: Bools) -> list[SiteChange]:
-    """Pairs of an id that ended and one that began, those nearest in level first, each id once.
+    """Pairs of an id that ended and one that began, closest in level first, each id once.
 
-    `counts` are (depots, days), NaN = not known; `may_go_on` marks depots whose site may have
-    another id.
+    `counts` are (depots, days), NaN = unknown; `may_go_on` marks depots whose site may have another
+    id.
     """
     first, last = _ends(counts)
     history = counts.shape[1]
@@ -90,8 +89,8 @@ def successors(counts: Floats, may_go_on: Bools) -> list[SiteChange]:
 
 
 def reused_ids(counts: Floats) -> list[SiteChange]:
-    """Ids that come back at another level after more than LONG_GAP days; where the level of the
-    others changed as well, that is taken off."""
+    """Ids that return at another level after more than LONG_GAP days, not counting a change that
+    the other depots share."""
     changes: list[SiteChange] = []
     for start in range(0, len(counts), ABREAST):
         part = counts[start : start + ABREAST]
@@ -111,8 +110,7 @@ def reused_ids(counts: Floats) -> list[SiteChange]:
 
 
 def _ends(counts: Floats) -> tuple[Ints, Ints]:
-    """The first and the last day with a count of each depot; after the days, and -1, where there is
-    none."""
+    """First and last day with a count of each depot; the number of days, and -1, if there is none."""
     has_count = counts > 0
     any_count, days = has_count.any(axis=1), counts.shape[1]
     first: Ints = np.where(any_count, has_count.argmax(axis=1), days)
@@ -121,7 +119,7 @@ def _ends(counts: Floats) -> tuple[Ints, Ints]:
 
 
 def _around(counts: Floats, last: int) -> tuple[Floats, Floats]:
-    """Counts of the WINDOW days up to a day, and after it; NaN where there is none, and for zeros."""
+    """Counts of the WINDOW days up to a day, and after it; NaN for missing counts and zeros."""
     padded = np.full(2 * WINDOW, np.nan, np.float32)
     begin, end = max(last + 1 - WINDOW, 0), min(last + 1 + WINDOW, len(counts))
     offset = WINDOW - (last + 1)
@@ -131,8 +129,8 @@ def _around(counts: Floats, last: int) -> tuple[Floats, Floats]:
 
 
 def _by_weekday(before: Floats) -> Doubles:
-    """The mean count on each of the seven weekdays before a change (depots, 7), the weekday after
-    it first; NaN where it is not known, or where few days are."""
+    """Mean count on each of the seven weekdays before a change, (depots, 7), starting with the
+    weekday after it; NaN if unknown, or if few days are known."""
     weeks = before.reshape(len(before), -1, 7)
     known = np.isfinite(weeks).sum(axis=1)
     means = np.nansum(weeks, axis=1, dtype=np.float64) / np.where(known > 0, known, np.nan)
@@ -141,8 +139,8 @@ def _by_weekday(before: Floats) -> Doubles:
 
 
 def _ratios(usual: Doubles, after: Floats, apart: Ints) -> Doubles:
-    """The level after a change in terms of that of each depot before it, on the same weekdays; NaN
-    where few are known."""
+    """Level after a change relative to each depot's level before it, on the same weekdays; NaN if
+    few are known."""
     weekdays = (apart[:, None] - 1 + np.arange(WINDOW)) % 7
     expected = np.take_along_axis(usual, weekdays, axis=1)
     both = np.isfinite(expected) & np.isfinite(after)
@@ -152,8 +150,8 @@ def _ratios(usual: Doubles, after: Floats, apart: Ints) -> Doubles:
 
 
 def _change_of_others(counts: Floats, depot: int, last: int, first: int) -> float:
-    """The median of the changes of all other depots' levels between the same days; 1 where few have
-    counts of both."""
+    """Median change of all other depots' levels between the same days; 1 if few have counts of
+    both."""
     others = np.arange(len(counts)) != depot
     levels: list[Doubles] = []
     for days in (slice(max(last + 1 - WINDOW, 0), last + 1), slice(first, first + WINDOW)):

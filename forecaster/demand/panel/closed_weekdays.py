@@ -1,9 +1,9 @@
-"""Closed weekdays: on which weekdays a depot does business, learnt from days that never come or
-declared.
+"""Closed weekdays: the weekdays on which a depot does business, declared or learned from weekdays
+without readings.
 
-Learnt point in time: whether a day is closed rests on the weeks before it alone, as a night before
-it knew them, and it is taken back with the first reading on such a day. All of it is decided here;
-the caller reads `Panel.open`.
+Learned point in time: a day's closure depends only on the weeks before it, as known to the run
+before it, and the first reading on such a day revokes it. All of it is decided here; callers read
+`Panel.open`.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from forecaster.core.panel import Panel
 from forecaster.demand.panel.grid import Grid
 
 WEEK = 7
-# without a weekday that never came: with fewer, a depot has not the 28 days of one that is not new
+# without a weekday that never occurred: with fewer, a depot lacks the 28 days that end a cold start
 NEVER_WEEKS = 6
-BEFORE_WEEKS = 8  # without a weekday that came before: a summer's holidays are shorter
-# of a depot's other weekdays that must have come in these weeks: 0.2 ** 6 is no chance
+BEFORE_WEEKS = 8  # without a weekday that occurred before: longer than summer holidays
+# share of a depot's other weekdays that must have readings in these weeks: 0.2 ** 6 excludes chance
 REGULAR = 0.8
 RULE = "closed_weekday"
-PLACES = 50  # depots and days that the finding names
-MOST_NAMED = 4  # sets of weekdays in its sentence
-_CELLS = 1 << 20  # looked at together
+PLACES = 50  # depots and days named in the finding
+MOST_NAMED = 4  # sets of weekdays named in its sentence
+_CELLS = 1 << 20  # processed at a time
 Habits = Mapping[str, NDArray[np.int64]]
-"""By city, (2, days): how many depots are settled, and how many of these are closed."""
+"""By city, (2, days): number of settled depots, and of closed ones among them."""
 
 
 @dataclass(frozen=True)
 class Arrivals:
-    """Arrivals of each day, (depots, days): counts (NaN = none), rows that were refused, where the
-    source says that the depot is open (None: it never says), and rows that were refused for a word
-    in the place of the count, such as closed (None: none)."""
+    """Arrivals of each day, (depots, days): counts (NaN = none), rejected rows, days that the
+    source declares open (None: it never does), and rows rejected for a word in place of the count,
+    such as closed (None: none)."""
 
     counts: Floats
     refused: Bools
@@ -54,18 +54,18 @@ class Arrivals:
 
     @property
     def readings(self) -> Bools:
-        """Marks days of which a reading came, read or not; a word is none."""
+        """Mark days with a reading, valid or not; a word is none."""
         refused = self.refused if self.words is None else self.refused & ~self.words
         return ~np.isnan(self.counts) | refused | _proven(self)
 
 
 def days_off(came: Arrivals, cities: NDArray[np.str_], spec: Spec, grid: Grid, habits: Habits | None = None) -> Bools:
-    """Marks days that are closed for their weekday, (depots, days), by what the days before them
-    had.
+    """Mark days that are closed because of their weekday, (depots, days), judged by the days before
+    them.
 
-    `cities` (depots,) are "" where not known; `habits` are those of the network that these depots
-    are a part of, by default their own. With `demand.weekdays: all` no day is; a list says which
-    days are open. A day on which orders came, or that the source declares open, is never closed.
+    `cities` (depots,) are "" if unknown; `habits` are those of the network that these depots belong
+    to, by default their own. With `demand.weekdays: all` no day is closed; a list states the open
+    days. A day with orders, or that the source declares open, is never closed.
     """
     declared = spec.demand.weekdays
     if declared == "all":
@@ -84,7 +84,7 @@ def days_off(came: Arrivals, cities: NDArray[np.str_], spec: Spec, grid: Grid, h
 
 
 def habits_of(came: Arrivals, cities: NDArray[np.str_], spec: Spec, grid: Grid) -> Habits:
-    """Weekday habits of these depots, for others; nothing where no weekday is learnt."""
+    """Weekday habits of these depots, for others; empty if weekdays are not learned."""
     if spec.demand.weekdays != "learn":
         return {}
     has_reading = came.readings
@@ -93,7 +93,7 @@ def habits_of(came: Arrivals, cities: NDArray[np.str_], spec: Spec, grid: Grid) 
 
 
 def city_habits(closed: Bools, settled: Bools, cities: NDArray[np.str_]) -> Habits:
-    """Number of settled depots of each city on each day, and of those closed."""
+    """Number of settled depots of each city on each day, and of the closed ones among them."""
     return {
         str(name): np.stack(
             [np.count_nonzero(cells[cities == name], axis=0).astype(np.int64) for cells in (settled, settled & closed)]
@@ -103,13 +103,12 @@ def city_habits(closed: Bools, settled: Bools, cities: NDArray[np.str_]) -> Habi
 
 
 def _proven(came: Arrivals) -> Bools:
-    """Marks days on which a depot was open for sure."""
+    """Mark days on which a depot was certainly open."""
     return came.counts > 0 if came.declared_open is None else (came.counts > 0) | came.declared_open
 
 
 def marks(is_off: Bools, spec: Spec, grid: Grid) -> list[tuple[Mark, Ints]]:
-    """A mark for each day off from a week before the days ahead on, and the depots that it
-    concerns."""
+    """Marks for each day off, from a week before the days ahead on, and the depots concerned."""
     named = []
     for column in range(max(grid.history - WEEK, 0), len(grid.days)):
         rows = np.flatnonzero(is_off[:, column]).astype(np.int32)
@@ -123,7 +122,7 @@ def marks(is_off: Bools, spec: Spec, grid: Grid) -> list[tuple[Mark, Ints]]:
 
 
 def never_on_weekdays(panel: Panel, spec: Spec) -> tuple[Finding, ...]:
-    """A finding when weekdays were learnt to be closed on the panel's last seven days."""
+    """Finding about weekdays learned to be closed on the panel's last seven days."""
     if spec.demand.weekdays != "learn":
         return ()
     weekdays: dict[int, list[int]] = {}
@@ -143,7 +142,7 @@ def never_on_weekdays(panel: Panel, spec: Spec) -> tuple[Finding, ...]:
 
 
 def _message(habits: Sequence[tuple[int, ...]], first: str) -> str:
-    """Weekdays that depots never have; `first` is the first depot."""
+    """Sentence about weekdays that depots never have; `first` is the first depot."""
     groups = Counter(habits).most_common()
     one_habit = len(groups) == 1
     which = _list_weekdays(groups[0][0]) if one_habit else sentence(N_("some weekday"))
@@ -166,7 +165,7 @@ def _list_weekdays(days: tuple[int, ...]) -> str:
 
 
 def _learnt(has_reading: Bools) -> tuple[Bools, Bools, Bools]:
-    """By what is known at the end of each day, (depots, history), as of `_learn`."""
+    """State known at the end of each day, (depots, history), as in `_learn`."""
     closed, settled, newcomer = (np.zeros(has_reading.shape, np.bool_) for _ in range(3))
     days = np.arange(has_reading.shape[1])
     step = max(_CELLS // max(len(days), 1), 1)
@@ -175,8 +174,8 @@ def _learnt(has_reading: Bools) -> tuple[Bools, Bools, Bools]:
         has_weekday = _within(part, np.arange(NEVER_WEEKS) * WEEK)
         since = days - part.argmax(axis=1)[:, None]  # the first reading
         settled[start : start + step] = since >= NEVER_WEEKS * WEEK
-        # Few depots are left to look at closely: those that lack a weekday for weeks, and those
-        # without any reading.
+        # Only few depots need a closer look: those that lack a weekday for weeks, and those without
+        # any reading.
         rows = np.flatnonzero((~has_weekday & (since > 0)).any(axis=1) | ~part.any(axis=1))
         if len(rows):
             places = rows + start
@@ -185,10 +184,10 @@ def _learnt(has_reading: Bools) -> tuple[Bools, Bools, Bools]:
 
 
 def _learn(has_reading: Bools, has_weekday: Bools) -> tuple[Bools, Bools, Bools]:
-    """By what is known at the end of each day, (depots, days): is its weekday closed; may others go
-    by this depot; and does it go by them, as it has not had such a weekday yet and is too new to
-    tell."""
-    heard = _within(has_reading, np.arange(WEEK))  # weeks of silence say nothing
+    """State known at the end of each day, (depots, days): the day's weekday is closed; others may
+    follow this depot; this depot follows others, because it has not had such a weekday yet and is
+    too new."""
+    heard = _within(has_reading, np.arange(WEEK))  # weeks of silence are no evidence
     known_days = np.cumsum(has_reading, axis=1, dtype=np.int32)
     days = NEVER_WEEKS * WEEK
     recent_days = known_days.copy()
@@ -207,7 +206,7 @@ def _learn(has_reading: Bools, has_weekday: Bools) -> tuple[Bools, Bools, Bools]
         last_week, last = (np.maximum.accumulate(np.where(came, x, 0), axis=1) for x in (weeks, place))
         enough = weeks - last_week >= np.where(last > 0, BEFORE_WEEKS, NEVER_WEEKS)
         learnt = np.maximum.accumulate(np.where(enough & is_regular[days_of], place, 0), axis=1)
-        # until such a day comes, whatever the depot's other days do meanwhile
+        # until such a day occurs, whatever happens on the depot's other days
         closed[days_of] = learnt > last
         is_new = (weeks < NEVER_WEEKS) | (known_days[days_of] < cold_start.MIN_HISTORY)
         settled[days_of], newcomer[days_of] = ~is_new & (recent_days[days_of] > 0), is_new & (last == 0)
@@ -215,8 +214,8 @@ def _learn(has_reading: Bools, has_weekday: Bools) -> tuple[Bools, Bools, Bools]
 
 
 def _habit_of_peers(habits: Habits, cities: NDArray[np.str_]) -> Bools:
-    """Marks days on which all settled depots of a depot's city are closed, or, in a city of too
-    few, all of the fleet's."""
+    """Mark days on which all settled depots of a depot's city are closed; in a city with too few,
+    all of the fleet."""
     all_peers, all_shut = sum(habits.values(), np.zeros(2, np.int64)[:, None])
     in_fleet = (all_peers > 0) & (all_shut == all_peers)
     names, city = np.unique(cities, return_inverse=True)
@@ -227,8 +226,8 @@ def _habit_of_peers(habits: Habits, cities: NDArray[np.str_]) -> Bools:
 
 
 def _week_later(closed: Bools, grid: Grid) -> Bools:
-    """Of each day what was known of its weekday a week before it; of later days ahead, on the last
-    one of the past."""
+    """For each day, the state of its weekday a week before; for later days ahead, the state on its
+    last past day."""
     result = np.zeros(grid.shape, np.bool_)
     for weekday in range(min(WEEK, grid.shape[1])):
         days_of = result[:, weekday::WEEK]
@@ -241,7 +240,7 @@ def _week_later(closed: Bools, grid: Grid) -> Bools:
 
 
 def _within(cells: Bools, lags: NDArray[np.int64]) -> Bools:
-    """Whether any of the days so long before each day is marked."""
+    """Mark days with a marked day at any of these lags."""
     result = cells.copy()
     for lag in lags[lags > 0]:
         result[:, lag:] |= cells[:, :-lag]

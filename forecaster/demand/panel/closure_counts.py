@@ -1,4 +1,4 @@
-"""Announced closures against the counts: depots that go on counting while an event closes them."""
+"""Check announced closures against the counts: find depots with counts while an event closes them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from forecaster.demand.panel.events import announced_events
 from forecaster.demand.panel.grid import Grid
 from forecaster.demand.panel.opening_days import CLOSURE
 
-RECENT = 14  # days up to the last one
-# of them with counts, on most of the closed ones: what is left over of one day contradicts nothing
+RECENT = 14  # last days of the history
+# minimum number of them with counts, which must also be most of the closed ones: leftovers of one
+# day contradict nothing
 LEAST = 2
 RULE = "closure_counts"
-_NAMED = 5  # depots that a finding names
+_NAMED = 5  # depots named in a finding
 _PLACES = 50
 
 
 def closure_counts(knowledge: Knowledge, panel: Panel, spec: Spec) -> tuple[Finding, ...]:
-    """A finding about depots that an event closes on the first day ahead, and of which counts came
-    on most of the last days on which it did so too. They are forecast as closed."""
+    """Finding about depots that an event closes on the first day ahead, and that had counts on most
+    of the recent days on which it closed them, too. They are forecast as closed."""
     if spec.calendar.events is None or knowledge.events.empty:
         return ()
     first = max(panel.history - RECENT, 0)

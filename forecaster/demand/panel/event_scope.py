@@ -1,4 +1,4 @@
-"""Scope of events: the depots that fit everything an event's address gives."""
+"""Scope of events: the depots that match every given part of an event's address."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from forecaster.config import Spec
 from forecaster.core.arrays import Ints
 
 ADDRESS = ("depot_id", "city", "subdivision", "country")
-"""What an event may say of whom it concerns; what it leaves empty fits every depot."""
+"""Parts of an event's address; empty parts match every depot."""
 
 
 @dataclass(frozen=True)
 class EventScope:
     """Locations of depots, to match the addresses of events."""
 
-    homes: pd.DataFrame  # depot_id, city, subdivision, country as words, "" where not known
+    homes: pd.DataFrame  # depot_id, city, subdivision, country as words, "" if unknown
 
     def rows(self, address: tuple[str, ...]) -> Ints:
-        """Positions of the depots that an address (in the order of `ADDRESS`) concerns, rising."""
+        """Positions of the depots that an address (in the order of `ADDRESS`) concerns, ascending."""
         rows = None
         for name, word in zip(ADDRESS, address, strict=True):
             if word:
@@ -51,11 +51,10 @@ _NOBODY: Ints = np.zeros(0, np.int32)
 
 
 def event_scope(depots: pd.DataFrame, spec: Spec) -> EventScope:
-    """The scope over depots with the columns depot_id and, where known, city, subdivision and
-    country.
+    """Scope over depots with the columns depot_id and, if known, city, subdivision and country.
 
-    A depot without a country is in the pipeline's, and one in the pipeline's country without a
-    subdivision in the pipeline's subdivision.
+    A depot without a country is in the pipeline's country; one in the pipeline's country without a
+    subdivision is in the pipeline's subdivision.
     """
     table = addresses(depots).reset_index(drop=True)
     country, subdivision = spec.calendar.country or "", spec.calendar.subdivision or ""
@@ -66,5 +65,5 @@ def event_scope(depots: pd.DataFrame, spec: Spec) -> EventScope:
 
 
 def addresses(table: pd.DataFrame) -> pd.DataFrame:
-    """The address columns of events or depots as words, "" for what is not given."""
+    """Address columns of events or depots as words, "" if not given."""
     return table.reindex(columns=list(ADDRESS)).astype("object").fillna("").astype("str")

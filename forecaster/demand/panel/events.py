@@ -1,8 +1,8 @@
-"""Event features and marks on the grid: on which days which depots see which kind, and what a page
-calls those days.
+"""Event features and marks on the grid: the kinds of events of each depot and day, and their names
+for pages.
 
-Events with the same address share one list of depots, so that neither an event nor a mark is ever
-kept once a depot.
+Events with the same address share one list of depots, so that neither events nor marks are stored
+per depot.
 """
 
 from __future__ import annotations
@@ -20,21 +20,20 @@ from forecaster.demand.panel.event_scope import ADDRESS, EventScope, addresses
 from forecaster.demand.panel.grid import Grid
 
 EVENT = ["date", "kind", "name", *ADDRESS]
-"""What makes an event the same event."""
+"""Columns that identify an event."""
 
 
 @dataclass(frozen=True)
 class AnnouncedEvents:
-    """The events of the panel's days and the depots that each concerns."""
+    """Events on the panel's days, and the depots that each concerns."""
 
-    # kind, as it is written and folded, name, day (its column in the grid, -1 outside), audience
+    # kind as written, kind folded, name, day (column in the grid, -1 outside), audience
     events: pd.DataFrame
-    audiences: tuple[Ints, ...]  # rows of the grid, rising
+    audiences: tuple[Ints, ...]  # rows of the grid, ascending
     depots: int
 
     def paint(self, cells: NDArray[Any], kind: str, value: float) -> None:
-        """Set `value` in (depots, days) where a depot has an event of this kind, whatever its
-        case."""
+        """Set `value` in (depots, days) where a depot has an event of this kind, ignoring case."""
         occurrences = self.events[(self.events["folded"] == fold(kind)) & (self.events["day"] >= 0)]
         occurrences = occurrences[["audience", "day"]].drop_duplicates()
         single = occurrences["audience"].map(lambda audience: len(self.audiences[audience]) == 1).to_numpy(bool)
@@ -58,7 +57,7 @@ class AnnouncedEvents:
 
 
 def announced_events(events: pd.DataFrame, scope: EventScope, grid: Grid) -> AnnouncedEvents:
-    """Events with date, kind, name and an address, of whose columns any may be left out."""
+    """Place events with date, kind, name and an address, whose columns are optional, on the grid."""
     event_addresses = addresses(events)
     audience = event_addresses.groupby(list(ADDRESS), sort=False).ngroup().to_numpy()
     distinct = event_addresses.drop_duplicates().itertuples(index=False, name=None)

@@ -1,8 +1,6 @@
-"""Indexing of the dense arrays (depots, days): where each depot, each day and each row of what was
-known stands.
+"""Indexing of the dense arrays (depots, days): the position of each depot, day and known row.
 
-A row finds its cell by integer position; nothing loops over depots, and no id is looked at more
-than once.
+A row is placed by integer position; nothing loops over depots, and each id is looked up only once.
 """
 
 from __future__ import annotations
@@ -25,17 +23,17 @@ from forecaster.demand.panel.network_facts import NetworkFacts
 from forecaster.errors import NoUsableData
 
 Longs = NDArray[np.int64]
-Span = tuple[int, int]  # the first and the last day, as numbers since 1970
+Span = tuple[int, int]  # first and last day, as numbers since 1970
 
 
 @dataclass(frozen=True)
 class Grid:
-    """The depots in the order of their ids, and the days: `history` of them, then the horizon."""
+    """Depots sorted by id, and the days: `history` of them, then the horizon."""
 
     depots: pd.Index[Any]
     days: Days
     history: int
-    today: Longs  # (depots,) the first day that does not count as over, as a number since 1970
+    today: Longs  # (depots,) first day that does not count as over, as a number since 1970
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -47,19 +45,19 @@ class Grid:
         return self.days.astype(np.int64)
 
     def rows(self, depot_ids: Any) -> Ints:
-        """Position of each depot, -1 for one that is not in the panel."""
+        """Position of each depot, -1 if it is not in the panel."""
         return np.asarray(self.depots.get_indexer(depot_ids), np.int32)
 
     def columns(self, dates: Any) -> Ints:
-        """Position of each date, -1 for one that is not in the panel."""
+        """Position of each date, -1 if it is not in the panel."""
         offset = np.asarray(dates, "datetime64[D]").astype(np.int64) - self.numbers[0]
         return np.where((offset >= 0) & (offset < len(self.days)), offset, -1).astype(np.int32)
 
 
 @dataclass(frozen=True)
 class Cells:
-    """The cell of each row, by its place in the flattened grid; all rows outside share one cell
-    behind the last."""
+    """Cell of each row, as its position in the flattened grid; all rows outside share one cell
+    after the last."""
 
     grid: Grid
     cell: Longs  # (rows,)
@@ -69,19 +67,19 @@ class Cells:
         return self.grid.shape[0] * self.grid.shape[1]
 
     def spread(self, values: Any, missing: Any, dtype: DTypeLike = np.float32) -> NDArray[Any]:
-        """One value a row → (depots, days), `missing` where there is no row."""
+        """Spread one value per row over (depots, days); `missing` where there is no row."""
         flat = np.full(self.outside + 1, missing, dtype)
         flat[self.cell] = values
         return flat[:-1].reshape(self.grid.shape)
 
 
 def lay_out(knowledge: Knowledge, spec: Spec, network: NetworkFacts | None = None) -> tuple[Grid, Cells]:
-    """The grid from the first to the last observed day (or the cutoff that the knowledge names, or
-    the days of the network) and on over the horizon, and the cell of each row of demand.
+    """Lay out the grid from the first to the last observed day (or the cutoff set in the knowledge,
+    or the days of the network) plus the horizon, and find the cell of each row of demand.
 
-    A day is observed when its count is known and it is over: in the depot's own zone, and in those
-    of half of the depots at least, so that a few depots ahead of the others do not take today's
-    forecast from them. Raises NoUsableData when no day is.
+    A day is observed if its count is known and it is over: in the depot's own zone, and in the
+    zones of at least half of the depots, so that a few depots ahead of the others do not end
+    today's forecast for them. Raises NoUsableData if no day is observed.
     """
     ids, depot = coded(knowledge.demand["depot_id"])
     day, present, span = _observed(knowledge, ids, depot, spec, network)
@@ -104,16 +102,15 @@ def lay_out(knowledge: Knowledge, spec: Spec, network: NetworkFacts | None = Non
 
 
 def observed_depots(knowledge: Knowledge, spec: Spec, network: NetworkFacts) -> tuple[list[str], Span | None]:
-    """The depots of which a day is observed, and the first and the last such day; None where there
-    is none."""
+    """Depots with an observed day, and the first and last such day; None if there is none."""
     ids, depot = coded(knowledge.demand["depot_id"])
     _, present, span = _observed(knowledge, ids, depot, spec, network)
     return ids[present].tolist(), span
 
 
 def half_over(zones: Mapping[str, int], spec: Spec, as_of: datetime) -> int:
-    """The first day that is not over for half of some depots at least, by how many of them have
-    which zone ("" the pipeline's), as a number since 1970."""
+    """First day that is not over for at least half of the depots, as a number since 1970, from the
+    number of depots per zone ("" is the pipeline's)."""
     day_of = {zone: _local_day(as_of, ZoneInfo(zone) if zone else spec.zone) for zone in zones}
     days = np.repeat(*map(np.array, zip(*sorted((day_of[zone], count) for zone, count in zones.items()), strict=True)))
     return int(days[len(days) // 2])
@@ -126,8 +123,8 @@ def _observed(
     spec: Spec,
     network: NetworkFacts | None,
 ) -> tuple[Longs, Bools, Span | None]:
-    """The day of each row, a copy that becomes the cells; which ids have an observed day; and the
-    ends of such days."""
+    """Day of each row, as a copy that becomes the cells; marks of ids with an observed day; and the
+    first and last such day."""
     frame = knowledge.demand
     day = np.array(frame["date"], "datetime64[D]").view(np.int64)
     today = _today(knowledge, ids, spec, network=network)
@@ -136,7 +133,7 @@ def _observed(
         if _has_depot_table(knowledge, spec, network)
         else np.ones(len(ids), np.bool_)
     )
-    observed = np.append(known, False)[depot]  # a row without a depot stands at -1
+    observed = np.append(known, False)[depot]  # a row without a depot has position -1
     observed &= frame["demand"].notna().to_numpy()
     observed &= day < (today[0] if len(today) and (today == today[0]).all() else np.append(today, 0)[depot])
     present = np.zeros(len(ids), np.bool_)
@@ -152,19 +149,19 @@ def _has_depot_table(knowledge: Knowledge, spec: Spec, network: NetworkFacts | N
 
 
 def cells(table: pd.DataFrame, grid: Grid) -> Cells:
-    """The cell of each row of a table with depot_id and date."""
+    """Cell of each row of a table with depot_id and date."""
     ids, depot = coded(table["depot_id"])
     return _cells(grid, ids, depot, np.array(table["date"], "datetime64[D]").view(np.int64))
 
 
 def coded(column: Any) -> tuple[pd.Index[Any], NDArray[np.signedinteger[Any]]]:
-    """The distinct words of a column and each row's place among them, -1 where it has none."""
+    """Distinct words of a column, and each row's position among them, -1 if missing."""
     words = column.array if isinstance(column.dtype, pd.CategoricalDtype) else pd.Categorical(column)
     return words.categories, np.asarray(words.codes)
 
 
 def _cells(grid: Grid, ids: pd.Index[Any], depot: NDArray[np.signedinteger[Any]], day: Longs) -> Cells:
-    """Takes `day` for its own: at 50 million rows another array of them would be felt."""
+    """Cells of rows; overwrites `day`, to avoid another array of 50 million rows."""
     depots, days = grid.shape
     start = np.append(grid.depots.get_indexer(ids).astype(np.int64) * days, -days)
     day -= grid.numbers[0]
@@ -176,7 +173,7 @@ def _cells(grid: Grid, ids: pd.Index[Any], depot: NDArray[np.signedinteger[Any]]
 
 
 def in_business(depots: pd.DataFrame, last: int) -> list[str]:
-    """The depots of the depots source that have not closed by the last observed day."""
+    """Depots of the depots source that have not closed by the last observed day."""
     closed = np.asarray(depots["closed"], "datetime64[D]")
     open_: list[str] = depots["depot_id"][np.isnat(closed) | (closed > np.datetime64(last, "D"))].tolist()
     return open_
@@ -189,8 +186,8 @@ def _today(
     among: pd.Index[Any] | None = None,
     network: NetworkFacts | None = None,
 ) -> Longs:
-    """The first day that does not count as over at as_of, for each id; `among` (by default the ids
-    themselves) are those of which half have to agree, where those of the network have not."""
+    """First day that does not count as over at as_of, for each id; half of `among` (by default the
+    ids themselves), or of the network, must have reached it, too."""
     depots = knowledge.depots
     if "timezone" not in depots or not depots["timezone"].notna().any():
         today = _local_day(knowledge.as_of, spec.zone)

@@ -1,5 +1,4 @@
-"""Codes of countries and subdivisions that have holidays: which was meant by a word that is none of
-them."""
+"""Hints for codes of countries and subdivisions with holidays: the likely code for an unknown word."""
 
 from __future__ import annotations
 
@@ -12,10 +11,10 @@ from holidays.registry import COUNTRIES
 
 from forecaster.core.language.near_words import did_you_mean, nearest_word, plain
 
-# of the letters that a misspelt name has in common with the right one; codes are too short for less
+# similarity of a misspelled name to the right one; codes are too short for less
 _SPELLING = 0.85
-# in use besides the English names of ISO 3166: languages, other codes, parts of a country, its own
-# names
+# in use in addition to the English names of ISO 3166: languages, other codes, parts of a country,
+# native names
 _NAMES = {
     "AE": "uae emirates",
     "AT": "at osterreich",
@@ -47,15 +46,15 @@ _NAMES = {
 
 
 def country_named(word: str) -> str | None:
-    """The two letters of the country of exactly this name, in English or its own language, or of
-    this code of three letters; None where there is none."""
+    """Two-letter code of the country with exactly this name, in English or its own language, or
+    this three-letter code; None if there is none."""
     threes = {names[2]: names[1] for names in COUNTRIES.values()}
     return _names().get(plain(word)) or threes.get(word.strip().upper())
 
 
 def country_hint(word: str) -> str:
-    """Suggested country code for a word without a holiday calendar, for the end of a sentence; a
-    code next to another one is another country, so that none is made of a part of it."""
+    """Suggested country code for a word without a holiday calendar, for the end of a sentence; of a
+    compound code only the country part is used."""
     codes = holidays.list_supported_countries(include_aliases=True)
     # DE-BY, or de_DE
     compound = re.fullmatch(r"([A-Z]{2})-\w+|[a-z]{2,3}[-_]([A-Za-z]{2})", word.strip())
@@ -82,7 +81,7 @@ def subdivision_hint(word: str, country: str) -> str:
 
 @cache
 def _names() -> Mapping[str, str]:
-    """The plain names of countries, and their codes in ISO 3166."""
+    """Plain names of countries, and their codes in ISO 3166."""
     return {
         **{plain(name): names[1] for name, names in COUNTRIES.items()},
         **{name: code for code, names in _NAMES.items() for name in names.split()},

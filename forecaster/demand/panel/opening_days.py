@@ -1,8 +1,8 @@
-"""Missing-value semantics: when a depot is open, and when a day without a row was a day without
-demand.
+"""Missing-value semantics: the days on which a depot is open, and the days without a row that had
+no demand.
 
-The four states of a depot's day are distinguished by two arrays: counted (a count, open), zero (0,
-open), closed (not open, whatever the count) and missing (NaN, open).
+Two arrays distinguish the four states of a depot-day: counted (a count, open), zero (0, open),
+closed (not open, whatever the count) and missing (NaN, open).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from forecaster.demand.panel.business_days import declared_span
 from forecaster.demand.panel.events import AnnouncedEvents
 from forecaster.demand.panel.grid import Grid
 
-# a depot closed on as many same weekdays in a row is expected to be closed on the next
+# a depot closed on this many same weekdays in a row is expected to be closed on the next
 CLOSED_WEEKS = 4
 CLOSURE = "closure"
-DeclaredOpen = NDArray[np.int8]  # (depots, days): 1 open, 0 closed, -1 the source does not say
+DeclaredOpen = NDArray[np.int8]  # (depots, days): 1 open, 0 closed, -1 not stated by the source
 
 _NEVER = np.iinfo(np.int32).max
 
@@ -35,8 +35,8 @@ def days_open(
     spec: Spec,
     grid: Grid,
 ) -> Bools:
-    """In business and not closed on the day, (depots, days). Orders that came prove that a depot
-    was open, and those of most of the newest days that it is (`business_days`)."""
+    """Mark depot-days in business and not closed, (depots, days). Orders prove that a depot was
+    open, and counts on most of the newest days that it still is (`business_days`)."""
     has_report = ~np.isnan(counts)
     table = depots.set_index("depot_id").reindex(grid.depots)
     table = declared_span(table, counts[:, : grid.history], grid.days[: grid.history])
@@ -54,13 +54,13 @@ def days_open(
 
 
 def feed_counts(counts: Floats, is_open: Bools, grid: Grid) -> NDArray[np.int64]:
-    """Number of depots counted and open on each day, and of open ones, (2, history)."""
+    """Number of counted open depots on each day, and of open ones, (2, history)."""
     open_, has_count = is_open[:, : grid.history], ~np.isnan(counts[:, : grid.history])
     return np.stack([np.count_nonzero(cells, axis=0).astype(np.int64) for cells in (has_count & open_, open_)])
 
 
 def has_feed(feed: NDArray[np.int64]) -> Bools:
-    """Days on which at least half of the open depots were counted, by `feed_counts`."""
+    """Days on which at least half of the open depots were counted, from `feed_counts`."""
     counted_depots, open_depots = feed
     result: Bools = (2 * counted_depots >= open_depots) & (counted_depots > 0)
     return result
@@ -69,15 +69,15 @@ def has_feed(feed: NDArray[np.int64]) -> Bools:
 def without_demand(
     counts: Floats, is_open: Bools, rows: Bools, spec: Spec, grid: Grid, days_of_feed: Bools | None = None
 ) -> Bools:
-    """Marks days on which no row means no demand (`demand.missing: zero`), (depots, history);
-    `rows` says where there was one, and `days_of_feed` on which days the network's feed was
-    there, by default that of these depots.
+    """Mark days on which a missing row means no demand (`demand.missing: zero`), (depots, history);
+    `rows` marks days with a row, and `days_of_feed` the days with the network's feed, by default
+    that of these depots.
 
-    A day counts so when the depot is open, at least half of the open depots were counted, and rows
-    for it are no longer expected (`demand.rules.late_days` have passed; in an archive none is ever
-    late): until then, and on days on which the feed itself was silent, a count that is not there is
-    not known. So is one of which there was a row, and any of a depot that never had a count:
-    nothing shows that the feed covers it.
+    A day counts so if the depot is open, at least half of the open depots were counted, and rows
+    for it are no longer expected (`demand.rules.late_days` have passed; in an archive nothing is
+    late). Until then, and on days on which the feed itself was silent, a missing count is unknown.
+    So is the count of a day with a row, and any of a depot that never had a count: nothing shows
+    that the feed covers it.
     """
     open_, has_count = is_open[:, : grid.history], ~np.isnan(counts[:, : grid.history])
     if days_of_feed is None:
@@ -92,20 +92,20 @@ def without_demand(
 
 
 def _opening(has_count: Bools, table: pd.DataFrame, grid: Grid) -> Ints:
-    """The column of each depot's first day: the declared one, else that of its first count, else
-    the panel's first."""
-    first = has_count.argmax(axis=1)  # 0 where there is none
+    """Column of each depot's first day: the declared one, else that of its first count, else the
+    panel's first."""
+    first = has_count.argmax(axis=1)  # 0 if there is none
     return _column(table["opened"], grid, otherwise=first)
 
 
 def _closing(has_report: Bools, table: pd.DataFrame, spec: Spec, grid: Grid) -> Ints:
-    """The column of each depot's first day out of business: the declared one, else what its silence
-    says.
+    """Column of each depot's first day out of business: the declared one, else derived from its
+    silence.
 
-    A depot of which nothing was heard for more than `demand.rules.closed_after_days` up to the last
-    day counts as closed from the day on which that was so. The days before stay open and unknown,
-    so that an earlier cutoff sees the depot as it then seemed. Not so a depot that was never heard
-    of, or that opens later.
+    A depot without any report for more than `demand.rules.closed_after_days` up to the last day
+    counts as closed from the day on which that limit was passed. The days before stay open and
+    unknown, so that an earlier cutoff sees the depot as it seemed then. This does not apply to a
+    depot that never reported or that opens later.
     """
     last = np.where(has_report.any(axis=1), grid.history - 1 - has_report[:, ::-1].argmax(axis=1), _NEVER)
     limit = spec.demand.rules.closed_after_days
@@ -115,15 +115,15 @@ def _closing(has_report: Bools, table: pd.DataFrame, spec: Spec, grid: Grid) -> 
 
 
 def _column(dates: Any, grid: Grid, otherwise: Any) -> Ints:
-    """Columns of dates, also before and after the panel's days; `otherwise` where there is none."""
+    """Columns of dates, also before and after the panel's days; `otherwise` if there is none."""
     days = np.asarray(dates, "datetime64[D]")
     columns: Ints = np.where(np.isnat(days), otherwise, days.astype(np.int64) - grid.numbers[0]).astype(np.int32)
     return columns
 
 
 def _declared_closed(declared_open: DeclaredOpen) -> Bools:
-    """Closed by what the source says; where it says nothing, closed if the depot was on each of the
-    last four same weekdays of which it speaks."""
+    """Mark days declared closed; where the source states nothing, days on which the depot was
+    closed on the last four stated same weekdays."""
     result: Bools = declared_open == 0
     for weekday in range(min(7, declared_open.shape[1])):
         same_weekday = declared_open[:, weekday::7]

@@ -1,4 +1,4 @@
-"""What is odd about a panel, compared with what was known: found once for a night, a refresh and
+"""Findings about a panel compared with its knowledge; shared by the nightly run, a refresh and
 `forecaster check`."""
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from forecaster.demand.panel.known_future.covariates import covariate_findings
 
 
 def panel_findings(knowledge: Knowledge, panel: Panel, spec: Spec) -> tuple[Finding, ...]:
-    """Findings about covariates that are missing or not believable, about depots that count while
-    they are out of business or closed, or never on some weekday, about sites that changed their
-    id, and ids their site, and about counts that look capped."""
+    """Findings about missing or implausible covariates, depots with counts while out of business or
+    closed, weekdays that depots never have, sites that changed their id, ids that changed their
+    site, and counts that look capped."""
     return (
         *out_of_business(knowledge, panel, spec),
         *closure_counts(knowledge, panel, spec),

@@ -1,5 +1,5 @@
-"""Holidays that a fleet leaves out: days on which the subdivisions of a country differ, where none
-is declared."""
+"""Omitted holidays: days on which the subdivisions of a country differ, if no subdivision is
+declared."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ from forecaster.core.panel import Panel
 from forecaster.demand.panel.calendar import holiday_names
 from forecaster.demand.panel.event_scope import event_scope
 
-MOST_DAYS = 800  # of a panel, the newest, on which subdivisions are compared
+MOST_DAYS = 800  # newest days of a panel on which subdivisions are compared
 _HOLIDAYS = re.compile(r"^(?!.*(school|schul)).*(holiday|feiertag|ferie|festivo|feriado)")
 MOST_NAMED = 8  # subdivisions in a sentence
 
 
 def left_out_holidays(panel: Panel, spec: Spec) -> list[str]:
-    """A sentence for each country whose subdivisions have holidays of their own on the panel's
-    days, and of which depots declare none: for them only the holidays of the whole country
-    count."""
+    """One sentence per country whose subdivisions have their own holidays on the panel's days, and
+    for which depots declare no subdivision: only national holidays count for them."""
     if not spec.calendar.holidays or any(_HOLIDAYS.search(plain(name)) for name in spec.calendar.known_future):
-        return []  # with a covariate of holidays the source says itself which days they are
+        return []  # with a covariate of holidays the source itself states the days
     homes = event_scope(pd.DataFrame({**panel.attributes, "depot_id": panel.depot_ids}), spec).homes
     depots = homes[(homes["country"] != "") & (homes["subdivision"] == "")]["country"].value_counts()
     days = panel.days[-MOST_DAYS:]
@@ -36,7 +35,7 @@ def left_out_holidays(panel: Panel, spec: Spec) -> list[str]:
 
 def _left_out(country: str, depots: int, days: Days) -> str | None:
     names = holiday_names(days, country, None)
-    # the day's name, and the subdivisions that have it
+    # name of the day, and the subdivisions that observe it
     differing: dict[date, tuple[str, list[str]]] = {}
     concerned = []
     for subdivision in holidays.list_supported_countries(include_aliases=True)[country]:

@@ -1,9 +1,9 @@
-"""The Harbor Fleet sample after its last committed day: the same fleet goes on, day by day, from
-the same seed.
+"""Continuation of the Harbor Fleet sample after its last committed day: the same fleet, day by day,
+from the same seed.
 
-Unlike another `end` of `simulate`, a later `until` only adds days: each day is drawn from a
-generator of its own, or from one that is read forward in time. Weekdays, public holidays and the
-shopping season are those of the true calendar.
+Unlike another `end` of `simulate`, a later `until` only adds days: each day is drawn from its own
+generator, or from one that is read forward in time. Weekdays, public holidays and the shopping
+season follow the real calendar.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ from forecaster.demand.sample.flaws import RESTATED_AFTER
 from forecaster.demand.sample.simulate import AHEAD, EXPORTED, ZONE, SimulatedFleet
 
 END, DAYS, DEPOTS, SEED = date(2026, 10, 31), 549, 64, 7  # of the committed files
-# after midnight, local: by then the source has told of the day before
+# after local midnight: by then the source has reported the day before
 TO_EXPORT = timedelta(hours=2)
-# share of days on which one depot's first count is not whole, and is put right two days later
+# share of days on which one depot's first count is incomplete and corrected two days later
 RESTATED = 1 / 14
 
 
 @dataclass(frozen=True)
 class LaterDays:
-    """Rows after the committed ones, as text in the files' columns and order."""
+    """Rows after the committed ones, as text, in the columns and order of the files."""
 
     demand: dict[str, list[str]]
     events: dict[str, list[str]]
 
 
 def last_exported(now: datetime) -> date:
-    """The last day that the sample's source has told of by an instant."""
+    """Last day that the sample's source has reported by an instant."""
     return (now.astimezone(ZONE) - TO_EXPORT).date() - timedelta(days=1)
 
 
 @lru_cache(maxsize=4)
 def later_days(until: date) -> LaterDays:
-    """The days after END up to `until`, and what is announced up to AHEAD days later than the
-    committed events are."""
+    """Days after END up to `until`, and events announced up to AHEAD days later, without the
+    committed ones."""
     added = max((until - END).days, 0)
     days = DAYS + added
     dates = [END + timedelta(k - DAYS + 1) for k in range(days + AHEAD)]
@@ -75,8 +75,8 @@ def later_days(until: date) -> LaterDays:
 
 
 def _grown(fleet: SimulatedFleet, dates: int, random: np.random.Generator) -> SimulatedFleet:
-    """The fleet with weekly steps of its slow random walk for all dates; who was in business to the
-    end still is."""
+    """Extend the fleet's slow random walk by weekly steps to all dates; depots in business at the
+    end remain so."""
     weeks = dates // 7 + 1 - fleet.drift.shape[1]
     steps = random.normal(0, 0.008, (max(weeks, 0), len(fleet.ids))).cumsum(axis=0).T
     last = np.where(fleet.last == DAYS + AHEAD, dates, fleet.last)
@@ -86,7 +86,7 @@ def _grown(fleet: SimulatedFleet, dates: int, random: np.random.Generator) -> Si
 def _promotions(
     dates: list[date], for_plan: np.random.Generator, for_cities: list[np.random.Generator]
 ) -> tuple[Doubles, list[Row]]:
-    """The committed plan of promotions, which is drawn first, and each city's next ones 4 to 13
+    """Committed plan of promotions, which is drawn first, and each city's next promotions, 4 to 13
     days apart."""
     planned, rows = promotions(dates[: DAYS + AHEAD], DAYS, for_plan)
     effect = np.pad(planned, ((0, 0), (0, len(dates) - planned.shape[1])))
@@ -105,7 +105,7 @@ def _promotions(
 
 
 def _closures(fleet: SimulatedFleet, dates: list[date], for_plan: np.random.Generator) -> tuple[Bools, list[Row]]:
-    """The committed closures, and later ones: about one a depot in four years."""
+    """Committed closures, and later ones: about one per depot in four years."""
     steady = np.flatnonzero((fleet.first == 0) & (fleet.last == len(dates)))
     closed, rows = closures(fleet.ids, steady, dates[: DAYS + AHEAD], DAYS, for_plan)
     closed = np.pad(closed, ((0, 0), (0, len(dates) - closed.shape[1])))
@@ -122,7 +122,7 @@ def _closures(fleet: SimulatedFleet, dates: list[date], for_plan: np.random.Gene
 
 
 def _weather(added: int, committed: np.random.Generator, random: np.random.Generator) -> Doubles:
-    """The committed weather, and what follows from its last day on, (cities, days)."""
+    """Committed weather, continued from its last day, (cities, days)."""
     before = simulate.weather_shocks(DAYS, committed)
     after = random.normal(0, 0.045, (added, len(CITIES))).T
     shocks = np.concatenate([before, after], axis=1)
@@ -132,7 +132,7 @@ def _weather(added: int, committed: np.random.Generator, random: np.random.Gener
 
 
 def _exports(fleet: SimulatedFleet, dates: list[date], mean: Doubles) -> dict[str, list[str]]:
-    """Exports of the later days, by the day of its export and depot."""
+    """Exports of the later days, sorted by day of export and depot."""
     rows = list[tuple[int, str, str, str]]()  # export, depot, day, orders
     last = mean.shape[1] - 1
     for day in range(DAYS, last + 1):

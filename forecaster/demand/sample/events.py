@@ -22,7 +22,7 @@ class SimulatedCity(NamedTuple):
     prefix: str
     name: str
     subdivision: str
-    depots: int  # of 64
+    depots: int  # out of 64
     yearly: float  # amplitude of the yearly cycle, as a share
     peak: int  # day of the year on which it peaks
 
@@ -51,7 +51,7 @@ HOLIDAYS = {
     "Labor Day": -0.15,
 }
 OTHER_HOLIDAY = -0.05
-EVE = 0.3  # the day before a holiday gains this part of what the holiday loses
+EVE = 0.3  # the day before a holiday gains this share of the holiday's loss
 LOCAL_EVENTS = (
     LocalEvent(0, "Harbor Tall Ships", 6, 5, 2, 2, 0.12),
     LocalEvent(0, "Horse Race Weekend", 5, 4, 3, 2, 0.15),
@@ -74,8 +74,8 @@ CLOSURES = ("Floor repairs", "Stocktaking", "Power works")
 
 
 def promotions(dates: list[date], days: int, random: np.random.Generator) -> tuple[Doubles, list[Row]]:
-    """Promotion days of each city: 4 to 13 days apart, one of them in the seven days after the last
-    day of demand."""
+    """Promotion days of each city, 4 to 13 days apart; one of them is in the seven days after the
+    last day of demand."""
     effect, rows = np.zeros((len(CITIES), len(dates))), list[Row]()
     for code, city in enumerate(CITIES):
         anchor = days + int(random.integers(0, 7))
@@ -91,7 +91,7 @@ def promotions(dates: list[date], days: int, random: np.random.Generator) -> tup
 
 
 def local_events(dates: list[date]) -> tuple[Doubles, list[Row]]:
-    """Marathons, festivals and parades by city, and the two shopping days that are announced
+    """Marathons, festivals and parades by city, and the two sale days that are announced
     everywhere."""
     effect, rows = np.zeros((len(CITIES), len(dates))), list[Row]()
     for year in _years_of(dates):
@@ -109,8 +109,8 @@ def local_events(dates: list[date]) -> tuple[Doubles, list[Row]]:
 def closures(
     ids: list[str], steady: NDArray[np.int64], dates: list[date], days: int, random: np.random.Generator
 ) -> tuple[Bools, list[Row]]:
-    """Planned closures of steady depots for one to three days, (depots, days): one a depot in four
-    years, one ahead."""
+    """Planned closures of steady depots for one to three days, (depots, days): one per depot in
+    four years, one of them ahead."""
     count = max(3, round(len(ids) * len(dates) / 1461))
     depot = random.choice(steady, count)
     begin = random.integers(0, len(dates) - 3, count)
@@ -126,11 +126,11 @@ def closures(
 
 
 def public_holidays(dates: list[date]) -> Doubles:
-    """Public holidays lower the day and raise the day before; shares by name, the largest loss
-    where two coincide."""
+    """Effect of public holidays, which lower the day and raise the day before; shares by name, the
+    largest loss if two coincide."""
     effect, place = np.zeros((len(CITIES), len(dates))), {d: k for k, d in enumerate(dates)}
     for code, city in enumerate(CITIES):
-        # the language is named, or the machine's locale would choose it
+        # without a language, the machine's locale would choose it
         named_days = holidays.country_holidays("US", subdiv=city.subdivision, years=_years_of(dates), language="en_US")
         for day, names in named_days.items():
             share = min(HOLIDAYS.get(name, OTHER_HOLIDAY) for name in names.split("; "))
@@ -142,8 +142,8 @@ def public_holidays(dates: list[date]) -> Doubles:
 
 
 def shopping_season(dates: list[date]) -> Doubles:
-    """The shopping season, the same in all cities: two sale days, the weeks before Christmas, the
-    lull after it."""
+    """Effect of the shopping season, equal in all cities: two sale days, the weeks before
+    Christmas, the lull after it."""
     effect = np.zeros(len(dates))
     for k, day in enumerate(dates):
         friday, monday = _sales(day.year)

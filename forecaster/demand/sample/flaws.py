@@ -1,8 +1,8 @@
-"""Fault injection: plant the mistakes of a real feed into simulated rows.
+"""Fault injection: plant the mistakes of a real feed in simulated rows.
 
 Duplicates, restated days, a negative count, a word for a count, a slip in a year, an unknown depot
-and a gap: what the contract has to catch or to bear. Where a mistake replaces the true row, that
-depot and day are lost.
+and a gap: faults that the contract has to catch or tolerate. If a mistake replaces the true row,
+that depot-day is lost.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ RESTATED_AFTER = 2  # days from the first export to the corrected one
 
 @dataclass(frozen=True)
 class FlawedFeed:
-    """The rows of a feed with mistakes; `ids` and `days` are the words that its codes stand for."""
+    """Rows of a feed with mistakes; its codes are positions in `ids` and `days`."""
 
     rows: pd.DataFrame  # depot, day, export: codes; orders: text
     ids: list[str]
@@ -31,11 +31,11 @@ class FlawedFeed:
 def plant(
     rows: pd.DataFrame, ids: list[str], steady: NDArray[np.int64], dates: list[date], random: np.random.Generator
 ) -> FlawedFeed:
-    """Rows sorted by export and depot, with mistakes at places that `random` picks.
+    """Plant mistakes at random places; the rows are sorted by export and depot.
 
-    `rows` hold codes: depot and day are positions in `ids` and `dates`, export the day whose
-    nightly export it was. Mistakes hit `steady` depots only (in business all the time), and spare
-    the last seven days.
+    `rows` hold codes: depot and day are positions in `ids` and `dates`, export is the day of the
+    nightly export. Mistakes hit only `steady` depots (in business all the time) and spare the last
+    seven days.
     """
     # the order of the draws is part of the recipe: another order gives other flaws from the same
     # seed
@@ -51,7 +51,7 @@ def plant(
     final = orders[restated]
     early = (final * random.uniform(0.75, 0.95, RESTATED)).astype(orders.dtype)
 
-    # the list of flaws, which the sample's README shows, is written before the rows are changed
+    # the list of flaws, which the sample's README shows, is built before the rows change
     unknown = _unknown(ids)
     slip = f"{dates[day[typo]].year + 36}{dates[day[typo]].isoformat()[4:]}"
     stray_days, stray_orders = int(day[shuffled[0]]) + np.arange(2), np.array([41, 37])
@@ -86,6 +86,6 @@ def plant(
 
 
 def _unknown(ids: list[str]) -> str:
-    """A depot id after the last one that no depot has."""
+    """Depot id after the last one, used by no depot."""
     prefix, number = ids[-1].split("-")
     return f"{prefix}-{'9' * len(number)}"

@@ -3,8 +3,8 @@ seed.
 
 A day's expected orders are a product: depot level × weekday profile × yearly cycle × growth ×
 holidays × shopping season × promotions × local events. City-wide weather and negative-binomial
-noise come on top; nobody can know those. The numbers below are the whole recipe; README.md next to
-the sample says them in words.
+noise are added; both are unpredictable. The numbers below are the whole recipe; README.md next to
+the sample describes it.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Codes = NDArray[np.int64]
 Random = np.random.Generator
 
 ZONE = ZoneInfo("America/New_York")
-EXPORTED = time(1, 30)  # local time of the next day at which the source exports a day
+EXPORTED = time(1, 30)  # local time on the next day at which the source exports a day
 AHEAD = 21  # days after `end` for which promotions, local events and closures are planned
-YOUNG, GONE = 35, 120  # days that the newest depot is open; days since one closed for good
-BLOCK = 4096  # depots drawn at once: bounds the memory, and is part of the recipe
-VANS = 120  # in a fleet of 64 depots; other fleets in proportion
+YOUNG, GONE = 35, 120  # days since the newest depot opened; days since one closed for good
+BLOCK = 4096  # depots drawn at a time: bounds memory, and is part of the recipe
+VANS = 120  # in a fleet of 64 depots; proportional in other fleets
 PROFILES = np.log([  # Monday … Sunday: residential, business district, mixed
     [0.92, 0.90, 0.92, 0.95, 1.05, 1.18, 1.12],
     [1.12, 1.15, 1.16, 1.14, 1.10, 0.82, 0.52],
@@ -42,13 +42,13 @@ PROFILE_SHARES = (0.40, 0.25, 0.35)
 
 @dataclass(frozen=True)
 class Sample:
-    """The three files of the sample as text-ready tables, and what only the simulator knows.
+    """The three files of the sample as text-ready tables, and facts that only the simulator knows.
 
-    demand: depot, day, orders, recorded_at, by recorded_at and depot; orders are text, or integers
-    without flaws. depots: depot, city, country, subdivision, vans, opened, closed. events: date,
-    kind, name, depot_id, city; up to 21 days after the last day of demand. truth: depot, day,
+    demand: depot, day, orders, recorded_at, sorted by recorded_at and depot; orders are text, or
+    integers without flaws. depots: depot, city, country, subdivision, vans, opened, closed. events:
+    date, kind, name, depot_id, city; up to 21 days after the last day of demand. truth: depot, day,
     expected (orders, before weather and noise), up to 21 days after the last day of demand.
-    planted: flaw, depot, day, found; one row for each flaw in demand.
+    planted: flaw, depot, day, found; one row per flaw in demand.
     """
 
     demand: pd.DataFrame
@@ -60,16 +60,16 @@ class Sample:
 
 @dataclass(frozen=True)
 class SimulatedFleet:
-    """Properties of simulated depots; every array is (depots, …). Responses are 1 on average and
-    scale a city's effect."""
+    """Properties of simulated depots; every array is (depots, …). Responses average 1 and scale a
+    city's effect."""
 
     ids: list[str]
     city: Codes  # index into CITIES
     first: Codes  # index of the first day in business
     last: Codes  # index of the first day out of business
-    level: Doubles  # orders a day
+    level: Doubles  # orders per day
     profile: Doubles  # (depots, 7), log
-    growth: Doubles  # log a year
+    growth: Doubles  # log per year
     drift: Doubles  # (depots, weeks), log: a slow random walk
     yearly: Doubles
     holiday: Doubles
@@ -86,11 +86,12 @@ class SimulatedFleet:
 def simulate(
     *, end: date = date(2026, 10, 31), days: int = 549, depots: int = 64, seed: int = 7, flaws: bool = True
 ) -> Sample:
-    """The sample whose last day of demand is `end`: the same arguments give the same bytes.
+    """Simulate the sample whose last day of demand is `end`: the same arguments give the same
+    bytes.
 
-    Another `end` is another history, not the same one continued: cut a sample to replay its past.
+    Another `end` gives another history, not a continuation: to replay the past of a sample, cut it.
     With `flaws`, demand.csv holds the mistakes of a real feed; without them, `planted` is empty.
-    Raises ValueError for fewer than 8 depots or 60 days, too few to hold what the sample shows.
+    Raises ValueError for fewer than 8 depots or 60 days, too few for the sample's features.
     """
     if depots < 8 or days < 60:
         raise ValueError(f"found {depots} depots and {days} days, wanted at least 8 depots and 60 days")
@@ -122,7 +123,7 @@ def simulate(
 
 
 def write(sample: Sample, folder: Path) -> None:
-    """Write demand.csv, depots.csv and events.csv into `folder`, which is made if need be."""
+    """Write demand.csv, depots.csv and events.csv into `folder`, creating it if needed."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, table in (("demand", sample.demand), ("depots", sample.depots), ("events", sample.events)):
         table.to_csv(folder / f"{name}.csv", index=False, lineterminator="\n", encoding="utf-8")
@@ -155,7 +156,7 @@ def draw_fleet(depots: int, days: int, random: Random) -> SimulatedFleet:
 
 
 def expected_orders(fleet: SimulatedFleet, block: slice, dates: list[date], effects: dict[str, Doubles]) -> Doubles:
-    """Mean orders of a block of depots when they are open, (depots, days)."""
+    """Mean orders of a block of depots on open days, (depots, days)."""
     city, index = fleet.city[block], np.arange(len(dates))
     day_of_year = np.array([d.timetuple().tm_yday for d in dates])
     turn = 2 * np.pi * (day_of_year - np.array([[c.peak] for c in CITIES])) / 365.25
@@ -173,12 +174,12 @@ def expected_orders(fleet: SimulatedFleet, block: slice, dates: list[date], effe
 
 
 def observe(mean: Doubles, random: Random) -> Codes:
-    """Negative-binomial counts: variance mean + mean² / 500, a little over Poisson."""
+    """Negative-binomial counts: variance mean + mean² / 500, slightly above Poisson."""
     return random.poisson(mean * random.standard_gamma(500, mean.shape) / 500)
 
 
 def weather_shocks(days: int, random: Random) -> Doubles:
-    """One shock a city and day, log: AR(1) with coefficient 0.6 and standard deviation 4.5 %,
+    """One shock per city and day, log: AR(1) with coefficient 0.6 and standard deviation 4.5 %,
     (cities, days)."""
     shocks = random.normal(0, 0.045, (len(CITIES), days))
     for day in range(1, days):
@@ -208,7 +209,7 @@ def _depot_table(fleet: SimulatedFleet, dates: list[date], days: int) -> pd.Data
 def _feed(
     rows: pd.DataFrame, fleet: SimulatedFleet, dates: list[date], random: Random | None
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The rows as the source exports them, with flaws when there is a `random` to place them by."""
+    """Rows as the source exports them; with a `random`, flaws are planted."""
     ids, days = fleet.ids, _iso(dates)
     exports = [datetime.combine(d + timedelta(1), EXPORTED, ZONE).isoformat() for d in dates]
     planted = pd.DataFrame(columns=["flaw", "depot", "day", "found"], dtype=str)
@@ -227,7 +228,7 @@ def _feed(
 
 
 def _apportion(weights: Doubles, total: int) -> Codes:
-    """Whole numbers in proportion to the weights that sum to the total (largest remainders)."""
+    """Integers proportional to the weights that sum to the total (largest remainders)."""
     exact = weights / weights.sum() * total
     whole = np.floor(exact).astype(np.int64)
     most_left = np.argsort(whole - exact, kind="stable")[: total - int(whole.sum())]
@@ -236,14 +237,14 @@ def _apportion(weights: Doubles, total: int) -> Codes:
 
 
 def _in_business(fleet: SimulatedFleet, days: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Day and depot of every day in business, day after day."""
+    """Day and depot of every day in business, sorted by day."""
     day = np.arange(days)[:, None]
     pairs = np.nonzero((day >= fleet.first) & (day < fleet.last))
     return pairs[0].astype(np.int32), pairs[1].astype(np.int32)
 
 
 def _words(codes: NDArray[np.integer[Any]], words: list[str]) -> pd.Series[str]:
-    """One of a few words (in rising order) in each row, without a copy of the word in each row."""
+    """Categorical column of a few words (in ascending order), without a copy of the word per row."""
     return pd.Series(pd.Categorical.from_codes(codes, categories=pd.Index(words), ordered=True))
 
 

@@ -1,23 +1,23 @@
-"""Source connectors: read what a declared source holds, block by block.
+"""Source connectors: read the rows of a declared source, block by block.
 
-Text stays as it was given: what it means, and whether it is accepted, the contract decides. Every
-row keeps its place, so that a message can point at it: `:file` names the file, and `row` the line
-in a CSV file or a sheet, the row number in a Parquet file, or a running number.
+Text stays as given; the contract decides its meaning and validity. Every row keeps its position for
+messages: `:file` is the name of the file, and `row` is the line in a CSV file or sheet, the row
+number in a Parquet file, or a running number.
 
-The kinds are the rows of `KINDS`: one module each, named as the pipeline file names the kind. A
-further kind is a class in `forecaster.config.sources`, a module here and a row of `KINDS`.
+The kinds are the rows of `KINDS`: one module each, named like the kind in the pipeline file. To add
+a kind, add a class in `forecaster.config.sources`, a module here and a row of `KINDS`.
 
     csv           CSV, by lines (text_stream turns bytes into text)
-    excel         workbooks, which a library reads
+    excel         workbooks, read by a library
     parquet       files, folders and partitioned folders
-    sql           any database that SQLAlchemy reaches (database opens it, driver_types reads what its driver gives)
+    sql           any database that SQLAlchemy reaches (database opens it, driver_types converts the driver's values)
     delta         Delta tables
     sample        the sample, and the days after it
-    wide          tables with a column a depot or a day, of any kind
-    null_values   words for nothing, of any kind
-    encodings     bytes that are no text
-    files         files and object stores, which CSV, Excel and Parquet read
-    feed          what the kinds have in common: blocks, digest, errors
+    wide          tables with one column per depot or day, of any kind
+    null_values   words for missing values, of any kind
+    encodings     bytes that are not valid text
+    files         files and object stores, for CSV, Excel and Parquet
+    feed          common parts of the kinds: blocks, digest, errors
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ __all__ = [
     "read",
 ]
 
-# of the time that a night has, in which a source gives something, and all
+# shares of the time of a nightly run: longest silence of a source, and its longest reading time
 SILENCE, READING = 1 / 6, 1 / 3
 
 
 class SourceKind(NamedTuple):
-    """One kind of source: how its rows are read, and what messages call a source of it."""
+    """Kind of source: how to read its rows, and how to name such a source in messages."""
 
-    # of the source, the pipeline file and the columns; `name` and `since` as keywords
+    # called with the source, the pipeline file and the columns; `name` and `since` as keywords
     pieces: Callable[..., Pieces]
     name: Callable[[Any], str]
 
@@ -75,14 +75,14 @@ KINDS: Mapping[str, SourceKind] = {
 def open_feed(
     source: AnySource, spec: Spec, required: Iterable[str], optional: Iterable[str] = (), *, since: str | None = None
 ) -> Feed:
-    """A source's blocks of the wanted columns and of those optional ones that are there.
+    """Open a source: blocks of the required columns and of those optional ones that exist.
 
-    `since` is a watermark that an earlier feed of this source gave: what is below it is not read
-    again. Nothing is reached before the first block is asked for; that raises
+    `since` is a watermark from an earlier feed of this source: rows below it are not read again.
+    Nothing is accessed before the first block is requested, which raises
 
     - SourceUnreachable when the source cannot be reached now,
-    - SourceError when it is not what its kind says, lacks a wanted column, or hangs (`SILENCE`, `READING`),
-    - SpecError when a credential or variable that it names is not there,
+    - SourceError when it is not of its kind, lacks a required column, or hangs (`SILENCE`, `READING`),
+    - SpecError when a credential or variable that it names is missing,
     - MissingExtra when its driver is not installed.
     """
     return Feed(name(source), pieces(source, spec, required, optional, since=since))
@@ -91,7 +91,7 @@ def open_feed(
 def pieces(
     source: AnySource, spec: Spec, required: Iterable[str], optional: Iterable[str] = (), *, since: str | None = None
 ) -> Pieces:
-    """Pieces of a source for the blocks of `open_feed`; raises as that does."""
+    """Pieces of a source for the blocks of `open_feed`; raises the same errors."""
     columns = wide.columns_of(source, spec, Columns(tuple(dict.fromkeys(required)), tuple(dict.fromkeys(optional))))
     answers = KINDS[source.kind].pieces(source, spec, columns, name=name(source), since=since)
     filled = null_values.emptied(_in_time(answers, spec, name(source)), source.null_values)
@@ -99,7 +99,8 @@ def pieces(
 
 
 def _in_time(pieces: Pieces, spec: Spec, name: str) -> Pieces:
-    """The pieces, as long as the source gives some: one that hangs must not cost the night."""
+    """Pass on the pieces while the source delivers; a hanging source must not block the nightly
+    run."""
     window = spec.schedule.window
     try:
         ending = yield from items_within(window * SILENCE, window * READING, pieces, f"the source {name}")
@@ -111,11 +112,11 @@ def _in_time(pieces: Pieces, spec: Spec, name: str) -> Pieces:
 
 
 def read(source: AnySource, spec: Spec, required: Iterable[str], optional: Iterable[str] = ()) -> pd.DataFrame:
-    """All blocks of a small source in one frame. Raises as `open_feed` does."""
+    """All blocks of a small source in one frame. Raises the errors of `open_feed`."""
     return joined(list(open_feed(source, spec, required, optional).blocks))
 
 
 def name(source: AnySource) -> str:
-    """Name of the source in messages and tables: its file, its glob as declared, its table; never a
-    credential."""
+    """Name of the source in messages and tables: its file, its glob as declared, or its table;
+    never a credential."""
     return KINDS[source.kind].name(source)

@@ -1,9 +1,8 @@
-"""CSV reader: exact lines, every value as text, a row of another form than the header's told as a
-fault.
+"""CSV reader: exact line numbers, every value as text, malformed rows reported as faults.
 
-Most files are plain: the same number of fields in every line, quotes around whole fields or none.
-What is plain Arrow's parser reads, several times faster; from any block of text that is not, the
-csv module reads every record. Both give the same.
+Most files are plain: every line has the same number of fields, and quotes enclose whole fields or
+are absent. Arrow's parser reads plain text several times faster; the csv module reads every record
+of any other block of text. Both give the same result.
 """
 
 from __future__ import annotations
@@ -29,17 +28,17 @@ from forecaster.demand.sources.feed import FAULT, ROW, Columns, Ending, Pieces, 
 from forecaster.demand.sources.text_stream import below_titles, texts
 from forecaster.errors import SourceError
 
-_RECORDS_A_TABLE = 20_000  # records that the csv module reads before they become a table
-_LINES_A_RECORD = 1_000  # lines of a record at most: a quote that is open for longer was not closed
-_FEWEST = 2  # fields of a row: a line with one is a title or a footer
+_RECORDS_A_TABLE = 20_000  # records read by the csv module per table
+_LINES_A_RECORD = 1_000  # maximum number of lines of a record: a quote that is open for longer was not closed
+_FEWEST = 2  # minimum number of fields of a row: a line with one field is a title or a footer
 _NUL = N_("a NUL character; wanted text")
 _QUOTE = N_("a quote that is not closed, or within a field; wanted quotes around it")
 _WIDTH = N_("{fields} fields, wanted {width} as in the header")
-csv.field_size_limit(2**31 - 1)  # a long field is no fault of its line's form
+csv.field_size_limit(2**31 - 1)  # a long field is not a fault
 
 
 class CsvRecord(NamedTuple):
-    """The line that a record starts on, its fields, and what is wrong with its form."""
+    """Record with the line on which it starts, its fields, and its fault of form."""
 
     line: int
     fields: list[str]
@@ -47,13 +46,12 @@ class CsvRecord(NamedTuple):
 
 
 def fault_sentence(fault: str) -> str:
-    """The fault of a row, which is text among its fields, as a sentence that can be told in other
-    languages."""
+    """Fault of a row, stored as text among its fields, as a translatable sentence."""
     return recognised(fault, (_WIDTH, _QUOTE, _NUL, encodings.FAULT_OF_ROW))
 
 
 def pieces(source: CsvSource, spec: Spec, columns: Columns, **_: str | None) -> Pieces:
-    """The rows of each file, as the files lie; the digest is over the decompressed content."""
+    """Rows of each file, in the order of the files; the digest covers the decompressed content."""
     digests = []
     for file in files.files(source, spec):
         content = hashlib.sha256()
@@ -69,7 +67,7 @@ def pieces(source: CsvSource, spec: Spec, columns: Columns, **_: str | None) -> 
 
 
 def _header(file: files.File, text: _Text, source: CsvSource, columns: Columns) -> _Header:
-    """The file's columns. Raises SourceError where the wanted ones are not among them."""
+    """Columns of the file. Raises SourceError if the required ones are not among them."""
     first = next(text.records(), CsvRecord(1, [""]))
     if first.fault:
         raise SourceError(f"{file.place}:{first.line}: found {first.fault}; wanted a header")
@@ -78,18 +76,18 @@ def _header(file: files.File, text: _Text, source: CsvSource, columns: Columns) 
     names = header_names(first.fields)
     chosen = columns.of(file.place, names)
     needed = max([_FEWEST, *(names.index(name) + 1 for name in columns.required if name in names)])
-    is_split = len(source.delimiter) == 1  # else a blank may stand in the place of any field
+    is_split = len(source.delimiter) == 1  # otherwise a blank may stand in place of any field
     return _Header(names, chosen, source.encoding, min(needed, len(names)) if is_split else len(names))
 
 
 @dataclass(frozen=True)
 class _Header:
-    """A file's columns, which of them are read, and the encoding that the file is said to have."""
+    """Columns of a file, the selected ones, and the file's declared encoding."""
 
     names: list[str]
     chosen: list[str]
     encoding: str
-    needed: int  # fields of a row at least: spreadsheets leave out empty ones at its end
+    needed: int  # minimum number of fields of a row: spreadsheets omit empty ones at the end
 
     @property
     def positions(self) -> list[int]:
@@ -97,16 +95,16 @@ class _Header:
 
 
 class _Text:
-    """A file's text, of which one block of lines after another is at hand."""
+    """Text of a file, read in blocks of lines."""
 
     def __init__(self, place: str, delimiter: str, blocks: Iterator[tuple[int, str]]) -> None:
         self._place, self.delimiter, self._blocks = place, delimiter, blocks
-        self._line, self._block, self._start = 1, "", 0  # where the record at hand begins
-        self._stream: io.StringIO | None = None  # where the block is read record by record
+        self._line, self._block, self._start = 1, "", 0  # where the current record begins
+        self._stream: io.StringIO | None = None  # set if the block is read record by record
         self._pattern = _pattern(place, delimiter)
 
     def goes_on(self) -> bool:
-        """True if text is left; takes the next block when this one is used up."""
+        """True if text is left; loads the next block when the current one is used up."""
         if self._used_up() and (following := next(self._blocks, None)):
             (self._line, self._block), self._stream = following, None
         return not self._used_up()
@@ -116,15 +114,15 @@ class _Text:
         return self._line, self._block[self._stream.tell() :] if self._stream else self._block
 
     def skip(self) -> None:
-        """Be done with the block at hand."""
+        """Skip the current block."""
         self._stream, self._block = None, ""
 
     def records(self, width: int | None = None) -> Iterator[CsvRecord]:
-        """The records of the block at hand, up to the end of the last one; empty lines hold none.
+        """Records of the current block, up to the end of the last one; empty lines have none.
 
-        Where a quote is not closed or does not stand as it should, the line is a record with a
-        fault, and the next line begins another one. `width`, in fields, tells a record of several
-        lines from a quote that took rows for text.
+        If a quote is not closed or misplaced, the line is a record with a fault, and the next line
+        begins another record. `width`, in fields, distinguishes a record of several lines from an
+        unclosed quote that swallowed rows.
         """
         if not self.goes_on():
             return
@@ -137,7 +135,7 @@ class _Text:
                 yield CsvRecord(line, fields, fault)
 
     def _fields(self, width: int | None) -> tuple[list[str], str]:
-        """The fields of the next record, and its fault."""
+        """Fields of the next record, and its fault."""
         assert self._stream is not None
         self._start = self._stream.tell()
         first = self._stream.readline()
@@ -159,8 +157,8 @@ class _Text:
         return next(csv.reader([text], delimiter=self.delimiter)), _QUOTE
 
     def _lines(self, lines: list[str]) -> Iterator[str]:
-        """The lines that a record may go on for, of this block and further ones; those that were
-        asked for."""
+        """Lines that a record may continue on, from this block and later ones; `lines` collects the
+        consumed ones."""
         assert self._stream is not None
         yield lines[0]
         while len(lines) < _LINES_A_RECORD:
@@ -174,8 +172,8 @@ class _Text:
             yield text
 
     def _holds_rows(self, lines: Sequence[str], fields: int, width: int) -> bool:
-        """True if a quote seems to have taken the rows after it for text: no such record, or each
-        line is a row."""
+        """True if a quote seems to have swallowed the rows after it: the record has the wrong
+        width, or each line is a row."""
         return fields != width or (width > 2 and all(line.count(self.delimiter) == width - 1 for line in lines))
 
     def _used_up(self) -> bool:
@@ -183,7 +181,7 @@ class _Text:
 
 
 def _pattern(place: str, delimiter: str) -> re.Pattern[str] | None:
-    """None for a single character. Raises SourceError for what cannot be a delimiter."""
+    """Compiled delimiter; None for a single character. Raises SourceError for an invalid delimiter."""
     if len(delimiter) == 1 and delimiter not in '"\r\n':
         return None
     try:
@@ -209,8 +207,7 @@ def _tables(text: _Text, header: _Header) -> Iterator[pa.Table]:
 
 
 def _plain(text: _Text, header: _Header) -> pa.Table | None:
-    """The block at hand by Arrow's parser; None when only the csv module reads it as CSV is
-    meant."""
+    """Parse the current block with Arrow; None if only the csv module reads it correctly."""
     line, block = text.rest()
     if len(text.delimiter) > 1 or not text.delimiter.isascii() or not header.chosen:
         return None
@@ -239,7 +236,7 @@ def _plain(text: _Text, header: _Header) -> pa.Table | None:
     except pa.ArrowInvalid:  # a row with more or fewer fields
         return None
     line_ends = np.count_nonzero(np.frombuffer(content, np.uint8) == ord("\n"))
-    # an empty line, which Arrow passes over
+    # an empty line, which Arrow skips
     if len(table) != line_ends + (not block.endswith("\n")):
         return None
     text.skip()
@@ -247,17 +244,17 @@ def _plain(text: _Text, header: _Header) -> pa.Table | None:
 
 
 def _bytes(block: str) -> bytes | None:
-    """The block as Arrow reads it; None where it would read another text."""
+    """Bytes of the block for Arrow; None if Arrow would read a different text."""
     if block[0] == "\ufeff" or "\0" in block or ("\r" in block and block.count("\r") != block.count("\r\n")):
-        return None  # what Arrow takes for a byte order mark, or lines that end in another way
+        return None  # Arrow would take it for a byte order mark, or the lines end differently
     try:
         return block.encode()
-    except UnicodeEncodeError:  # bytes that are no text
+    except UnicodeEncodeError:  # bytes that are not valid text
         return None
 
 
 def _simply_quoted(content: bytes, delimiter: str) -> bool:
-    """True if each quote opens or closes a whole field, and no line ends between the two."""
+    """True if each quote opens or closes a whole field, and no line ends within quotes."""
     codes = np.frombuffer(content, np.uint8)
     quotes = np.flatnonzero(codes == ord('"'))
     if len(quotes) % 2:
@@ -281,7 +278,7 @@ def _from_records(records: Sequence[CsvRecord], header: _Header) -> pa.Table:
     rows = [fields if len(fields) >= width else fields + [""] * (width - len(fields)) for _, fields, _ in records]
     try:
         values = _texts(rows, header)
-    except UnicodeEncodeError:  # few pieces have a byte that could not be read
+    except UnicodeEncodeError:  # few pieces have an undecodable byte
         rows, undecoded = _readable(rows, header)
         faults = [fault or of_bytes for fault, of_bytes in zip(faults, undecoded, strict=True)]
         values = _texts(rows, header)
@@ -299,8 +296,8 @@ def _texts(rows: Sequence[Sequence[str]], header: _Header) -> dict[str, pa.Array
 
 
 def _readable(rows: Sequence[list[str]], header: _Header) -> tuple[list[list[str]], list[str]]:
-    """The rows with bytes that could not be read as escapes, and the fault of those that are read
-    from them."""
+    """Rows with undecodable bytes as escapes, and the faults of rows that have such bytes in a
+    column being read."""
     readable, faults, positions = [], [], header.positions
     for fields in rows:
         is_whole = encodings.is_whole("".join(fields))

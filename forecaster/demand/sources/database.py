@@ -1,4 +1,4 @@
-"""Database connection, read-only; says why it cannot be read, without showing a credential."""
+"""Read-only database connection, whose errors explain the cause without showing a credential."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from forecaster.errors import MissingExtra, SourceError, SourceUnreachable
 CONNECT_SECONDS = 30
 _PARTS = re.compile(r"(?P<scheme>[^:/@]+://)(?P<user>[^?]*@)?(?P<place>[^?]*)(?P<query>\?.*)?", re.DOTALL)
 _SECRET = re.compile(r"pass|secret|token|key", re.IGNORECASE)
-# Without a server's own code, what it says: no later try would be told otherwise.
+# For errors without a server code, messages that make another try pointless.
 _FINAL = re.compile(
     r"authentication|no pg_hba.conf entry|(role|database) .* does not exist|access denied", re.IGNORECASE
 )
@@ -29,11 +29,12 @@ _WRONG_STATES = ("22", "28", "3D", "3F", "42")  # data, authorization, database,
 
 @contextmanager
 def reading(source: SqlSource, spec: Spec, name: str) -> Iterator[tuple[sa.Connection, str]]:
-    """A connection that cannot write where the database knows of such, and how messages call what
-    is read.
+    """Open a connection, read-only if the database supports it; also return the name of the source
+    in messages.
 
-    Raises SourceUnreachable when the database cannot be reached or breaks off, SourceError when it
-    refuses or does not understand, MissingExtra when its driver is not installed.
+    Raises SourceUnreachable when the database cannot be reached or the connection breaks,
+    SourceError when it rejects or does not understand the statement, MissingExtra when its driver
+    is not installed.
     """
     url = _url(source, spec)
     place = f"{name} in {url.set(query={}).render_as_string(hide_password=True)}"
@@ -42,7 +43,7 @@ def reading(source: SqlSource, spec: Spec, name: str) -> Iterator[tuple[sa.Conne
         options = {"postgresql_readonly": True} if engine.dialect.name == "postgresql" else {}
         try:
             with engine.connect().execution_options(**options) as connection:
-                # else the server goes on with what nobody waits for any longer
+                # otherwise the server would continue queries that nobody waits for
                 if engine.dialect.name == "postgresql":
                     limit = int(spec.schedule.window * 1000)
                     connection.exec_driver_sql(f"select set_config('statement_timeout', '{limit}', false)")
@@ -52,11 +53,11 @@ def reading(source: SqlSource, spec: Spec, name: str) -> Iterator[tuple[sa.Conne
 
 
 def _url(source: SqlSource, spec: Spec) -> sa.URL:
-    """The declared URL, filled in; what it holds of credentials is hidden from now on."""
+    """Declared URL with its variables filled in; the credentials in it are hidden from now on."""
     parts = _PARTS.fullmatch(source.url)
-    if parts is None:  # wholly named by a variable or secret
+    if parts is None:  # the whole URL is a variable or secret
         filled = credentials.fill(source.url, credential=True)
-    else:  # what is filled in for a user, password or option may hold what means something in a URL
+    else:  # values of a user, password or option may contain characters with a meaning in a URL
         filled = "".join(
             credentials.fill(text or "", quoted=part in ("user", "query")) for part, text in parts.groupdict().items()
         )
@@ -75,7 +76,7 @@ def _url(source: SqlSource, spec: Spec) -> sa.URL:
 
 
 def _read_only_file(url: sa.URL, spec: Spec) -> sa.URL:
-    """The URL of an SQLite file that is there, to be read only: otherwise SQLite would make one."""
+    """URL that opens an existing SQLite file read-only; otherwise SQLite would create the file."""
     if url.database is None or url.database == ":memory:" or url.database.startswith("file:"):
         return url
     file = Path(os.path.normpath(spec.folder / Path(url.database).expanduser()))
@@ -109,13 +110,13 @@ def _engine(url: sa.URL, place: str) -> sa.Engine:
 
 
 def _read_any_text(connection: Any, _: object) -> None:
-    """Text that is no UTF-8 comes with escapes: it would else cost the whole table."""
+    """Decode text that is not UTF-8 with escapes; otherwise it would fail the whole table."""
     connection.text_factory = lambda content: content.decode("utf-8", "backslashreplace")
 
 
 @contextmanager
 def _translated_errors(place: str, source: SqlSource) -> Iterator[None]:
-    """A database's error stops here and goes on as ours."""
+    """Translate errors of the database into those of this package."""
     try:
         yield
     except sa.exc.DBAPIError as error:
@@ -128,7 +129,7 @@ def _translated_errors(place: str, source: SqlSource) -> Iterator[None]:
 
 
 def _driver_message(error: sa.exc.DBAPIError) -> str:
-    """Message of the database, in one line; of PostgreSQL, without its echo of the statement."""
+    """Message of the database in one line; for PostgreSQL, without the echoed statement."""
     diagnosis = getattr(error.orig, "diag", None)
     return " ".join((getattr(diagnosis, "message_primary", None) or str(error.orig)).split())
 

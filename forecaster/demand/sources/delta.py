@@ -20,7 +20,7 @@ from forecaster.errors import SourceError, SourceUnreachable
 
 
 def pieces(source: DeltaSource, spec: Spec, columns: Columns, *, name: str, **_: str | None) -> Pieces:
-    """The table's rows; the digest is over its id and version."""
+    """Rows of the table; the digest covers its id and version."""
     url, options = spec.place(source.path), files.storage_options(source)
     place = files.without_credentials(url)
     with _sound(place):
@@ -40,19 +40,18 @@ def _batches(table: DeltaTable, schema: pa.Schema, chosen: list[str]) -> Iterato
     text = {name for name in chosen if is_text(schema.field(name).type)}
     try:
         dataset = table.to_pyarrow_dataset(parquet_read_options=ds.ParquetReadOptions(dictionary_columns=text))
-    except ValueError:  # the table's statistics hold a day of a year that Python has not
+    except ValueError:  # the table's statistics contain a day outside Python's range of years
         columns = ", ".join('"' + name.replace('"', '""') + '"' for name in chosen)
         for batch in QueryBuilder().register("source", table).execute(f"SELECT {columns} FROM source"):
             yield pa.record_batch(batch)
         return
-    # Arrow would read sixteen batches ahead, which are gigabytes.
+    # Arrow would read sixteen batches ahead, which takes gigabytes.
     yield from dataset.to_batches(columns=chosen, batch_size=BLOCK, batch_readahead=1, fragment_readahead=1)
 
 
 @contextmanager
 def _sound(place: str) -> Iterator[None]:
-    """Refuse a path without a Delta table, or a damaged one; one that is not there now may be
-    later."""
+    """Reject a path without a Delta table, or a damaged table; a missing one may appear later."""
     try:
         yield
     except TableNotFoundError:
@@ -69,7 +68,6 @@ def _sound(place: str) -> Iterator[None]:
 
 
 def _library_message(error: Exception) -> str:
-    """Message of the library, in one line: without the colours, the retries and the addresses of
-    functions."""
+    """Message of the library in one line, without colors, retries and function addresses."""
     message = re.sub(r"\x1b\[\d*m", "", str(error)).partition("\n   0: ")[0]
     return re.sub(r"\s*(↳\s*)?\n\s*(↳\s*)?", ": ", message.strip())

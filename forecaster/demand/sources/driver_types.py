@@ -30,8 +30,7 @@ _FROM_TEXT: Mapping[str, Callable[[str], Any]] = {
 
 
 def table(names: Sequence[str], rows: Sequence[Sequence[Any]], dates: Collection[str] = ()) -> pa.Table:
-    """Rows as columns of these names; what a row has beyond them is left out. `dates` are given as
-    text."""
+    """Table of the named columns; extra values of a row are dropped. `dates` are given as text."""
     values = list(zip(*rows, strict=True)) if rows else [()] * len(names)
     return pa.table(
         {name: (_dates if name in dates else _array)(column) for name, column in zip(names, values, strict=False)}
@@ -39,12 +38,12 @@ def table(names: Sequence[str], rows: Sequence[Sequence[Any]], dates: Collection
 
 
 def _array(values: Sequence[Any]) -> pa.Array:
-    """Numbers, instants, days, truths or text; what has no other type, or several, or fits none, is
-    text."""
+    """Convert to numbers, instants, days, booleans or text; text for other, mixed or unsuitable
+    types."""
     kinds = frozenset(map(type, values)) - {type(None)}
     try:
         return _typed(values, kinds)
-    except (OverflowError, ValueError, TypeError, pa.ArrowException):  # a number or an instant beyond its type
+    except (OverflowError, ValueError, TypeError, pa.ArrowException):  # a number or an instant out of its type's range
         return pa.array([_words(value) for value in values], pa.string())
 
 
@@ -61,7 +60,7 @@ def _typed(values: Sequence[Any], kinds: frozenset[type]) -> pa.Array:
         if zoned == {False}:
             return pa.array(values, pa.timestamp("us"))
         if zoned == {True}:
-            # not left to Arrow, which takes the wall clock for UTC once pandera is imported
+            # not left to Arrow, which takes local time for UTC once pandera is imported
             values = [None if value is None else value.astimezone(UTC) for value in values]
             return pa.array(values, pa.timestamp("us", tz="UTC"))
     if kinds == {date}:
@@ -72,21 +71,21 @@ def _typed(values: Sequence[Any], kinds: frozenset[type]) -> pa.Array:
 
 
 def _words(value: Any) -> str | None:
-    """A value as text; bytes as the text that they are, and what is no UTF-8 with escapes."""
+    """Value as text; bytes are decoded, with escapes if they are not UTF-8."""
     if value is None:
         return None
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)[:LONGEST_CELL].decode("utf-8", "backslashreplace")
     try:
         text = str(value)
-    except ValueError:  # a whole number of more digits than Python writes
+    except ValueError:  # an integer of more digits than Python prints
         return f"a value of type {type(value).__name__}"
     text = text if len(text) <= LONGEST_CELL else text[:LONGEST_CELL] + "…"
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _doubles(values: Sequence[Any]) -> pa.Array:
-    """Numbers as doubles, or as text where doubles would be other whole numbers, as of long ids."""
+    """Numbers as doubles, or as text if doubles would change integers, such as long ids."""
     if any(_is_beyond_exact(value) for value in values):
         return pa.array([_digits(value) for value in values], pa.string())
     return pa.array([None if value is None else float(value) for value in values], pa.float64())
@@ -98,14 +97,14 @@ def _is_beyond_exact(value: Any) -> bool:
 
 
 def _digits(value: Any) -> str | None:
-    """A number as text, a whole one without a point."""
+    """Number as text, an integer without a point."""
     if isinstance(value, int) or value is None:
         return _words(value)
     return str(int(value)) if math.isfinite(value) and value == int(value) else str(value)
 
 
 def _dates(values: Sequence[Any]) -> pa.Array:
-    """ISO dates or instants; as they are where any is something else."""
+    """ISO dates or instants; unchanged if any value is something else."""
     try:
         return pa.array(pd.to_datetime(pd.Series(values, dtype="str"), format="ISO8601"), from_pandas=True)
     except (ValueError, TypeError):
@@ -113,8 +112,8 @@ def _dates(values: Sequence[Any]) -> pa.Array:
 
 
 def watermark(column: str, value: Any) -> str:
-    """A watermark as text, which `since` reads. Raises SourceError for a value that has no order to
-    rely on."""
+    """Watermark as text, to be read by `since`. Raises SourceError for a value without a reliable
+    order."""
     kind = type(value).__name__
     if kind not in _FROM_TEXT:
         raise SourceError(
@@ -126,7 +125,7 @@ def watermark(column: str, value: Any) -> str:
 
 
 def since(text: str | None, column: str) -> Any:
-    """The value of a watermark, None when there is none of this column."""
+    """Value of a watermark; None if there is none for this column."""
     if text is None:
         return None
     try:
@@ -145,7 +144,7 @@ class Content:
         self._sum, self._rows = 0, 0
 
     def add(self, rows: pa.Table) -> None:
-        """Take account of rows; a number counts as what it is, whether a whole one or a double."""
+        """Add rows to the digest; integers and doubles of equal value count as equal."""
         text = pd.DataFrame({name: _text(rows[name]) for name in rows.column_names})
         if len(text):
             hashes = pd.util.hash_pandas_object(text, index=False).to_numpy()

@@ -1,9 +1,8 @@
-"""Bytes that are no text of a file's encoding: kept in the text, shown as escapes, and which
-encoding would read them.
+"""Bytes that are invalid in a file's encoding: kept in the text, shown as escapes, and used to
+guess the right encoding.
 
-A decoder that meets such a byte puts a lone surrogate in its place (U+DC00 and the byte, as
-`surrogateescape` does), so that lines and fields are found all the same; whoever reads the fields
-refuses the row.
+The decoder replaces such a byte by a lone surrogate (U+DC00 plus the byte, as `surrogateescape`
+does), so that lines and fields can still be found; the reader of the fields rejects the row.
 """
 
 from __future__ import annotations
@@ -15,22 +14,22 @@ from functools import lru_cache
 
 from forecaster.core.language import N_
 
-NO_TEXT = "a byte that is not "  # with which the fault of a row begins
+NO_TEXT = "a byte that is not "  # prefix of such a row's fault
 FAULT_OF_ROW = N_(
     "a byte that is not {encoding} text, as in '{example}'; wanted the `encoding`, as in {other}, of its source"
 )
-ERRORS = "forecaster.kept"  # the name under which decoders know `_kept`
+ERRORS = "forecaster.kept"  # name under which decoders know `_kept`
 _LONE = re.compile("[\ud800-\udfff]")
 _RUN = re.compile("[\udc80-\udcff]{3}")
-_SHOWN = 60  # characters of a text that cannot be read
+_SHOWN = 60  # characters shown of an undecodable text
 _ESCAPED = re.compile(r"\\x([89a-f][0-9a-f])")
-_OF_LETTERS = ("cp1252", "cp1250", "cp850")  # a letter here and there is beyond ASCII
-_OF_WORDS = ("cp1251", "cp932", "gb18030", "euc_kr", "big5")  # whole words are
+_OF_LETTERS = ("cp1252", "cp1250", "cp850")  # encodings of languages with some letters beyond ASCII
+_OF_WORDS = ("cp1251", "cp932", "gb18030", "euc_kr", "big5")  # encodings of languages with whole words beyond ASCII
 
 
 def _kept(error: UnicodeError) -> tuple[str, int]:
-    """A lone surrogate for the first byte that cannot be read. Raises the error where letters take
-    several bytes, as in UTF-16."""
+    """Lone surrogate for the first invalid byte. Raises the error if letters take several bytes, as
+    in UTF-16."""
     if not isinstance(error, UnicodeDecodeError) or error.object[error.start] < 0x80 or "16" in error.encoding:
         raise error
     return chr(0xDC00 + error.object[error.start]), error.start + 1
@@ -40,30 +39,30 @@ codecs.register_error(ERRORS, _kept)
 
 
 def is_whole(text: str) -> bool:
-    """Whether each byte of the text could be read."""
+    """True if each byte of the text could be decoded."""
     return text.isascii() or _LONE.search(text) is None
 
 
 def escaped(text: str) -> str:
-    """The text with the bytes that could not be read as \\xfc."""
+    """Text with undecodable bytes as escapes, such as \\xfc."""
     return _LONE.sub(lambda lone: f"\\x{ord(lone[0]) & 0xFF:02x}", text)
 
 
 def unescaped(text: str) -> str:
-    """Original bytes of an `escaped` text."""
+    """Original bytes of an `escaped` text, as lone surrogates."""
     return _ESCAPED.sub(lambda byte: chr(0xDC00 + int(byte[1], 16)), text)
 
 
 @lru_cache(10_000)
 def fault(encoding: str, odd: tuple[str, ...] = ()) -> str:
-    """Sentence about a file or row that has texts with such bytes, and what to set."""
+    """Sentence about a file or row with undecodable texts, and the setting to change."""
     example = f", as in '{' '.join(escaped(odd[0]).split())[:_SHOWN]}'" if odd else ""
     other = f", as in {guess(odd) or 'cp1252'}," if odd else ""
     return f"{NO_TEXT}{encoding} text{example}; wanted the `encoding`{other}"
 
 
 def guess(texts: Iterable[str]) -> str:
-    """The first encoding that reads the bytes of all texts as letters, empty where none does."""
+    """First encoding that reads the bytes of all texts as letters; empty if none does."""
     odd = [text for text in texts if not is_whole(text)]
     runs = sum(_RUN.search(text) is not None for text in odd)
     for name in _OF_WORDS if 2 * runs > len(odd) else _OF_LETTERS:
@@ -78,7 +77,7 @@ def _reads(encoding: str, text: str) -> bool:
     except UnicodeError:
         return False
     beyond = [letter for letter in read if not letter.isascii()]
-    if encoding == "cp1251":  # of whose letters nearly all bytes are
+    if encoding == "cp1251":  # nearly all of its bytes are letters
         return all("\u0400" <= letter <= "\u04ff" for letter in beyond)
-    # those beyond are narrow Japanese ones
+    # letters from there on are half-width Japanese ones
     return all(letter.isalpha() and letter < "\uff00" for letter in beyond)

@@ -1,10 +1,10 @@
-"""Excel reader: the cells of one sheet of a workbook (xlsx, xlsm, xlsb, xls, ods), each row with
-its number.
+"""Excel reader: the cells of one sheet of a workbook (xlsx, xlsm, xlsb, xls, ods), with row
+numbers.
 
-A column of numbers stays numbers, one of days or instants timestamps; what is mixed becomes text in
-the notation that the source declares. Of a formula its last result counts, and text or a day in
-cells that are merged downwards stands in each of their rows. Rows without a value are passed over,
-as blank lines of a CSV file are.
+A column of numbers stays numeric, one of days or instants becomes timestamps; mixed columns become
+text in the notation that the source declares. A formula counts with its last result. Text or a day
+in vertically merged cells is repeated in each of their rows. Rows without a value are skipped, like
+blank lines of a CSV file.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Row = tuple[int, Sequence[Any]]  # its number, counted from 1, and its cells
 
 
 def pieces(source: ExcelSource, spec: Spec, columns: Columns, **_: str | None) -> Pieces:
-    """The rows of each file's sheet, as the files lie; the digest is over the files' bytes."""
+    """Rows of each file's sheet, in the order of the files; the digest covers the files' bytes."""
     digests, further = [], list[FurtherSheets]()
     for file in files.files(source, spec):
         with file.open() as stream:
@@ -57,8 +57,8 @@ def _of_sheets(
     spec: Spec,
     columns: Columns,
 ) -> Iterator[tuple[str, pa.Table]]:
-    """The rows of the declared sheets; of all, those without any wanted column, such as notes, are
-    passed over."""
+    """Rows of the declared sheets; with all sheets, those without any required column, such as
+    notes, are skipped."""
     is_any = source.sheet == ALL_SHEETS
     wanted = recognition.request(source, spec, columns).names
     any_read = False
@@ -82,7 +82,7 @@ def _of_sheets(
 def _further_sheets(
     file: File, content: bytes, source: ExcelSource, spec: Spec, columns: Columns
 ) -> Iterator[FurtherSheets]:
-    """The sheets of a workbook with the columns of the one of readings that is read."""
+    """Sheets with the same columns as the sheet of readings that is read."""
     if source is not spec.demand.source or source.sheet == ALL_SHEETS:
         return
     [(read, rows)] = _sheets(file, content, source)
@@ -103,7 +103,7 @@ def _width(header: Sequence[Any]) -> int:
 
 
 def _days_of(names: Sequence[str], rows: Iterator[Row], source: ExcelSource, spec: Spec) -> Any:
-    """The days of the readings on a sheet."""
+    """Days of the readings on a sheet."""
     notation, column = Notation.of(source), spec.demand.columns.day
     values = pd.Series(names, dtype="str")
     if source.wide != "days":
@@ -113,7 +113,7 @@ def _days_of(names: Sequence[str], rows: Iterator[Row], source: ExcelSource, spe
 
 
 def _sheets(file: File, content: bytes, source: ExcelSource) -> list[tuple[str, Iterator[Row]]]:
-    """The name of each declared sheet, and its rows from the header on."""
+    """Name of each declared sheet, and its rows from the header on."""
     try:
         import python_calamine
     except ImportError:
@@ -139,8 +139,7 @@ def _rows(sheet: Any, source: ExcelSource) -> Iterator[Row]:
 
 
 def _remedy(content: bytes, source: ExcelSource, shown: str, request: layout.Request) -> str:
-    """Setting with which the wanted columns are found: another row of the sheet, or another
-    sheet."""
+    """Setting that finds the required columns: another row of the sheet, or another sheet."""
     import python_calamine
 
     workbook = python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(content))
@@ -161,8 +160,8 @@ def _first_rows(workbook: Any, name: str, source: ExcelSource) -> layout.Rows:
 
 
 def _names(file: File, workbook: Any, wanted: str | int | None) -> list[str]:
-    """The name of a sheet that is declared by name or number, or of the first that is shown and has
-    any cell, or of all of these."""
+    """Names of the sheets to read: the declared one, by name or number; else the first visible
+    sheet with cells, or all of these."""
     names: list[str] = workbook.sheet_names
     if isinstance(wanted, int) and wanted <= len(names):
         return [names[wanted - 1]]
@@ -180,13 +179,13 @@ def _names(file: File, workbook: Any, wanted: str | int | None) -> list[str]:
 
 
 def _of_cells(workbook: Any) -> list[str]:
-    """The names of the sheets that have cells: others hold a chart alone."""
+    """Names of the sheets that have cells; others only hold a chart."""
     return [sheet.name for sheet in workbook.sheets_metadata if str(sheet.typ).endswith(".WorkSheet")]
 
 
 def _filled_down(rows: Iterator[Row], merged: Sequence[tuple[int, int, int]]) -> Iterator[Row]:
-    """The rows with text and days of merged cells in each row that the cell reaches; numbers would
-    be counted twice."""
+    """Rows with text and days of merged cells repeated in each row; numbers are not, since they
+    would count twice."""
     sources = {(row, column): (top, column) for top, bottom, column in merged for row in range(top + 1, bottom + 1)}
     tops, values = set(sources.values()), dict[tuple[int, int], Any]()
     of_rows: dict[int, list[int]] = {}
@@ -214,8 +213,8 @@ def _table(rows: Sequence[Row], chosen: Sequence[str], positions: Sequence[int],
 
 
 def _typed(cells: Sequence[Any], source: ExcelSource) -> pa.Array:
-    """The cells of a column: numbers, instants or, where they are mixed, text; null where empty,
-    but for text."""
+    """Cells of a column as numbers, instants or, if mixed, text; empty cells are null, except in
+    text."""
     kinds = {*map(type, cells)} - ({str} if all(cell == "" for cell in cells if isinstance(cell, str)) else set())
     if kinds and kinds <= {int, float}:
         numbers = [None if cell == "" else float(cell) for cell in cells]
@@ -236,8 +235,8 @@ def _moment(cell: date) -> datetime:
 
 
 def _words(cell: Any, source: ExcelSource) -> str:
-    """A cell as text; a day with its time where text has days in another form, for which it is not
-    to be taken."""
+    """Cell as text; a day includes its time if text uses another date format, so that they cannot
+    be confused."""
     if isinstance(cell, bool):
         return "true" if cell else "false"
     if isinstance(cell, int | float):
@@ -251,12 +250,12 @@ def _words(cell: Any, source: ExcelSource) -> str:
 
 @contextmanager
 def _sound(file: File) -> Iterator[None]:
-    """Refuse a file that is no workbook, or a damaged or a locked one."""
+    """Reject a file that is not a workbook, or is damaged or locked."""
     try:
         yield
     except SourceError:
         raise
-    except BaseException as error:  # what the library does not expect, it ends with an error that is no Exception
+    except BaseException as error:  # the library's panics are not derived from Exception
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         if type(error).__name__ == "PasswordError":

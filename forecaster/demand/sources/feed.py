@@ -1,8 +1,8 @@
-"""Streaming feed of any source: blocks of rows that know their place, then a content digest and a
+"""Streaming feed of any source: blocks of rows with their positions, then a content digest and a
 watermark.
 
 A kind is a generator of pieces, which are Arrow tables of any size, that returns its ending. Here
-pieces become frames of a good size, with the types that the rest of the package reads.
+the pieces become frames of a suitable size, with the types that the rest of the package reads.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from forecaster.config import credentials
 from forecaster.core.language.near_words import plain
 from forecaster.errors import ForecasterError, SourceError
 
-ROW, FAULT, FILE = "row", ":fault", ":file"  # a column of such a name is refused
-NAMELESS = re.compile(r"\(column \d+\)")  # how a column without a header is called
-BLOCK = 2_000_000  # rows of a block at most
-_ENOUGH = BLOCK  # rows that are worth a block; smaller pieces wait for the next ones
-# characters that are kept of a cell: no table holds one of 100 MB, and nobody reads it
+ROW, FAULT, FILE = "row", ":fault", ":file"  # source columns with such a name are rejected
+NAMELESS = re.compile(r"\(column \d+\)")  # name given to a column without a header
+BLOCK = 2_000_000  # maximum rows of a block
+_ENOUGH = BLOCK  # rows that fill a block; smaller pieces wait for the next ones
+# characters kept of a cell: no table holds a cell of 100 MB, and nobody reads it
 LONGEST_CELL = 100_000
 _PARTS_OF_DAYS = ({"year", "month"}, {"jahr", "monat"}, {"annee", "mois"}, {"ano", "mes"}, {"anno", "mese"})
 _DAYS = {"day", "date", "tag", "datum", "jour", "fecha", "dia", "giorno", "data"}
-_A_WEEK = 7  # columns at least that may be numbered days
-_MOST_LISTED = 15  # names of columns in a message
-EXACT = 2**53  # whole numbers that a double holds
+_A_WEEK = 7  # minimum number of columns for numbered days
+_MOST_LISTED = 15  # column names in a message
+EXACT = 2**53  # largest integer up to which a double holds all
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31, in days since 1970
 _NULLABLE = {pa.int64(): pd.Int64Dtype(), pa.uint64(): pd.UInt64Dtype()}
 _PARTS_OF_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 class FurtherSheets(NamedTuple):
-    """Sheets of a workbook that are not read, and have the columns of the one that is."""
+    """Unread sheets of a workbook that have the same columns as the one being read."""
 
     file: str
     read: str  # name of the sheet
@@ -54,16 +54,16 @@ class Ending:
 
     digest: str
     watermark: str | None = None
-    further_sheets: tuple[FurtherSheets, ...] = ()  # one for each workbook that has some
+    further_sheets: tuple[FurtherSheets, ...] = ()  # one per workbook that has some
 
 
 Pieces = Generator[tuple[str, pa.Table], None, Ending]
-"""Each a file's name and rows of it: the columns, `row` and, where a row's form may be wrong,
+"""A file's name and rows of it, per piece: the columns, `row` and, if a row may be malformed,
 `:fault`."""
 
 
 def map_tables(pieces: Pieces, change: Callable[[pa.Table], Iterable[pa.Table]]) -> Pieces:
-    """The pieces of a source with other tables in the place of each, and its ending."""
+    """Pieces of a source with each table replaced by others; the ending stays."""
     while True:
         try:
             name, table = next(pieces)
@@ -75,12 +75,12 @@ def map_tables(pieces: Pieces, change: Callable[[pa.Table], Iterable[pa.Table]])
 
 
 class Feed:
-    """A source's rows, to be taken once.
+    """Rows of a source, readable once.
 
-    `blocks` are frames of at most BLOCK rows: the columns, `row`, `:fault` ("" where the row's form
-    is fine) and `:file` (a Categorical). Text of few distinct values may be a Categorical, too.
-    There is at least one block, if need be without rows. An optional column is in the blocks of
-    those files that have it.
+    `blocks` are frames of at most BLOCK rows: the columns, `row`, `:fault` ("" if the row is
+    well-formed) and `:file` (a Categorical). Text of few distinct values may be a Categorical, too.
+    There is at least one block, possibly without rows. An optional column is in the blocks of the
+    files that have it.
     """
 
     def __init__(self, name: str, pieces: Pieces) -> None:
@@ -95,13 +95,12 @@ class Feed:
 
     @property
     def watermark(self) -> str | None:
-        """From where the next feed may start, None where none is declared; known after the last
-        block."""
+        """Start of the next feed; None if no watermark is declared. Known after the last block."""
         return self._require_ending().watermark
 
     @property
     def further_sheets(self) -> tuple[FurtherSheets, ...]:
-        """Sheets that are not read; known after the last block."""
+        """Unread sheets; known after the last block."""
         return self._require_ending().further_sheets
 
     def _require_ending(self) -> Ending:
@@ -118,15 +117,15 @@ class Feed:
 
 @dataclass(frozen=True)
 class Columns:
-    """Columns that are read of a source."""
+    """Columns to read from a source."""
 
     required: tuple[str, ...]
     optional: tuple[str, ...] = ()
 
     def of(self, place: str, available: Sequence[str]) -> list[str]:
-        """The columns to read of those found. Raises SourceError, which starts with `place`, when a
-        wanted one is not there once, or an optional one under another spelling, which would be left
-        out without a word."""
+        """Columns to read of those available. Raises SourceError, prefixed with `place`, if a
+        required column is missing or occurs twice, or an optional one has another spelling and
+        would be silently omitted."""
         chosen = list(dict.fromkeys([*self.required, *(column for column in self.optional if column in available)]))
         for column in chosen:
             if column == ROW or column.startswith(":"):
@@ -174,8 +173,7 @@ def _hint(missing: Sequence[str], available: Sequence[str]) -> str:
 
 
 def numbered_days(names: Sequence[str]) -> str:
-    """The end of a sentence about columns d_1, d_2 and so on; empty where most are called
-    otherwise."""
+    """End of a sentence about columns d_1, d_2 and so on; empty if most have other names."""
     stems = [(match[1], int(match[2])) for name in names if (match := re.fullmatch(r"(\w*?[^\W\d]_?)([0-9]+)", name))]
     stem = max({stem for stem, _ in stems}, key=lambda stem: sum(stem == other for other, _ in stems), default="")
     numbers = sorted(number for other, number in stems if other == stem)
@@ -188,8 +186,7 @@ def numbered_days(names: Sequence[str]) -> str:
 
 
 def header_names(fields: Iterable[str]) -> list[str]:
-    """The names of columns under a header; those without one are called by their place, where any
-    has a name."""
+    """Column names of a header; nameless ones are named by position if any column has a name."""
     names = [field.strip() for field in fields]
     return [name or f"(column {place})" for place, name in enumerate(names, start=1)] if any(names) else names
 
@@ -200,7 +197,7 @@ def numbered(table: pa.Table, first: int) -> pa.Table:
 
 
 def joined(blocks: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """The blocks in one frame; Categoricals stay such."""
+    """All blocks in one frame; Categoricals stay Categoricals."""
     if len(blocks) == 1:
         return blocks[0]
     whole = pd.concat(blocks, ignore_index=True)
@@ -213,7 +210,7 @@ def joined(blocks: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 @contextmanager
 def _translated_errors(name: str) -> Iterator[None]:
-    """No error leaves with a credential; nor does its cause, which a traceback would show."""
+    """Hide credentials in errors and drop their cause, which a traceback would show."""
     try:
         yield
     except ForecasterError as error:
@@ -223,8 +220,8 @@ def _translated_errors(name: str) -> Iterator[None]:
 
 
 def _gather_blocks(pieces: Iterable[tuple[str, pa.Table]]) -> Iterator[pd.DataFrame]:
-    """Blocks of a good size: what is large is cut, what is small waits for the next, unless its
-    columns are others."""
+    """Blocks of a suitable size: large pieces are cut, small ones wait for the next, unless the
+    columns change."""
     pending: list[tuple[str, pa.Table]] = []
     empty, any_yielded = None, False
     for name, table in pieces:
@@ -249,7 +246,7 @@ def _rows(pieces: Iterable[tuple[str, pa.Table]]) -> int:
 
 
 def _alike(one: pa.Table, other: pa.Table) -> bool:
-    """Have they the same columns of a source? Whether any row has a fault does not matter."""
+    """True if both have the same source columns; a column of faults is ignored."""
     plain, of_other = (_without_faults(table.schema) for table in (one, other))
     return bool(plain.equals(of_other))
 
@@ -259,16 +256,16 @@ def _without_faults(schema: pa.Schema) -> pa.Schema:
 
 
 def _with_faults(table: pa.Table) -> pa.Table:
-    """The table with a fault for each row, none where it does not say."""
+    """Table with a fault for each row, empty by default."""
     if FAULT in table.column_names:
         return table
     return table.append_column(FAULT, pa.repeat(pa.scalar("", pa.large_string()), len(table)))
 
 
 def _frame(pieces: Sequence[tuple[str, pa.Table]]) -> pd.DataFrame:
-    """The pieces as one block."""
+    """Combine the pieces into one block."""
     names = list(dict.fromkeys(name for name, _ in pieces))
-    # without what other programs noted in the schema, which pandas would read
+    # drop the schema metadata of other programs, which pandas would read
     tables = [piece for _, piece in pieces]
     if any(FAULT in piece.column_names for piece in tables):
         tables = [_with_faults(piece) for piece in tables]
@@ -289,19 +286,19 @@ def _frame(pieces: Sequence[tuple[str, pa.Table]]) -> pd.DataFrame:
 
 
 def for_pandas(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Values of a type that pandas holds well: decimals as doubles, or as text where doubles would
-    be other numbers, as of long ids; bytes, lists and the like as text."""
+    """Values of a type that pandas holds well: decimals as doubles, or as text if doubles would
+    change them, as with long ids; bytes, lists and the like as text."""
     kind = values.type
     if pa.types.is_decimal(kind):
         doubles = pc.cast(values, pa.float64())
         return _plain_decimals(values) if _beyond_exact(doubles) else doubles
-    # of which Arrow's functions know little
+    # Arrow has few functions for these types
     if pa.types.is_null(kind) or pa.types.is_string_view(kind):
         return pc.cast(values, pa.string())
     if pa.types.is_dictionary(kind) and not is_text(kind.value_type):
         return for_pandas(pc.cast(values, kind.value_type))
     if pa.types.is_timestamp(kind) and kind.tz is not None:
-        # no zone of its own is needed, which pandas may not know; and nanoseconds end in 2262
+        # pandas may not know the zone; and nanoseconds end in 2262
         values = pc.cast(values, pa.timestamp("us" if kind.unit == "ns" else kind.unit, "UTC"), safe=False)
     if pa.types.is_temporal(kind) and _leaves_calendar(values):
         return _far_moments(values)
@@ -309,7 +306,7 @@ def for_pandas(values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _cut(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The values, of which text beyond LONGEST_CELL is cut."""
+    """Values with text beyond LONGEST_CELL cut off."""
     kind = values.type
     if pa.types.is_dictionary(kind):
         chunks = [
@@ -334,15 +331,14 @@ def _shorter(values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _is_held_by_pandas(kind: pa.DataType) -> bool:
-    """Numbers, truths, text, days and instants; values of any other type are shown as text."""
+    """True for numbers, booleans, text, days and instants; values of other types are shown as text."""
     number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
     moment = pa.types.is_date(kind) or pa.types.is_timestamp(kind)
     return bool(number or moment or is_text(kind) or pa.types.is_dictionary(kind))
 
 
 def _leaves_calendar(values: pa.ChunkedArray) -> bool:
-    """True if any day or instant lies outside of the years 1 to 9999: few tools can so much as
-    write it."""
+    """True if any day or instant is outside the years 1 to 9999, which few tools can even print."""
     if pa.types.is_timestamp(values.type):
         a_day, whole = 86_400 * _PARTS_OF_SECOND[values.type.unit], pa.int64()
     elif pa.types.is_date(values.type):
@@ -354,7 +350,7 @@ def _leaves_calendar(values: pa.ChunkedArray) -> bool:
 
 
 def _far_moments(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Days and instants as text, of which those that no calendar has are no dates."""
+    """Days and instants as text; those outside the calendar then fail to parse as dates."""
     if not pa.types.is_timestamp(values.type):
         return pc.cast(values, pa.string())
     zone = "Z" if values.type.tz else ""
@@ -362,7 +358,7 @@ def _far_moments(values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def escaped(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Bytes as the text that they are, or with escapes; other values as Python writes them."""
+    """Bytes decoded, with escapes if needed; other values as Python prints them."""
     return pa.chunked_array([pa.array([_words(value) for value in values], pa.string())])
 
 
@@ -371,7 +367,7 @@ def _words(scalar: pa.Scalar) -> str | None:
         return None
     try:
         value = scalar.as_py()
-    except (ValueError, OverflowError, TypeError, NotImplementedError, KeyError):  # more than Python's own type holds
+    except (ValueError, OverflowError, TypeError, NotImplementedError, KeyError):  # out of the range of Python's type
         return f"a value of type {scalar.type}"
     return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
 
@@ -381,18 +377,18 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def _too_wide(values: pa.ChunkedArray) -> bool:
-    """Whole numbers with gaps become doubles in pandas: not so where those would be others."""
+    """True for integers with gaps that pandas would convert to inexact doubles."""
     return values.type in _NULLABLE and values.null_count > 0 and _beyond_exact(values)
 
 
 def _beyond_exact(values: pa.ChunkedArray) -> bool:
-    """True if any value is too large for a double to hold each whole number of its size."""
+    """True if any value exceeds the range in which doubles hold every integer."""
     ends = pc.min_max(values).as_py()
     return ends["max"] is not None and max(-ends["min"], ends["max"]) > EXACT
 
 
 def _plain_decimals(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Decimals as text, without zeros that end a fraction."""
+    """Decimals as text, without trailing zeros of a fraction."""
     texts = [None if value is None else f"{value:f}" for value in values.to_pylist()]
     plain = [text if text is None or "." not in text else text.rstrip("0").rstrip(".") for text in texts]
     return pa.chunked_array([pa.array(plain, pa.string())])

@@ -1,4 +1,4 @@
-"""File discovery: the files that a path, glob, folder or URL means, here or in an object store."""
+"""File discovery: resolve a path, glob, folder or URL to files, local or in an object store."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ from forecaster.errors import ForecasterError, MissingExtra, SourceError, Source
 
 @dataclass(frozen=True)
 class File:
-    """A file, here or in an object store."""
+    """File, local or in an object store."""
 
     place: str  # for messages: its path or URL
     name: str  # its own name; in a folder or glob, from there on
-    path: str  # what the file system calls it
+    path: str  # path within its file system
     system: AbstractFileSystem
-    advice: str = ""  # what to do when it is not there
+    advice: str = ""  # advice if it is missing
 
     @property
     def is_here(self) -> bool:
         return isinstance(self.system, LocalFileSystem)
 
     def open(self) -> BinaryIO:
-        """The file's bytes. Raises SourceUnreachable."""
+        """Open the file's bytes. Raises SourceUnreachable."""
         with reached(self.place, self.advice):
             return cast(BinaryIO, self.system.open(self.path, "rb"))
 
 
 def files(source: StoredSource, spec: Spec) -> list[File]:
-    """The files of a source, sorted by name; a folder counts only for a kind that reads folders.
+    """Files of a source, sorted by name; a folder is expanded only for kinds that read folders.
 
     Raises SourceUnreachable when there is none or the store cannot be reached, SourceError when a
-    folder holds none, SpecError when a variable or secret is not there.
+    folder is empty, SpecError when a variable or secret is missing.
     """
     place, options = spec.place(source.path), storage_options(source)
     advice = _advice(source)
@@ -51,7 +51,7 @@ def files(source: StoredSource, spec: Spec) -> list[File]:
         if "://" in place:
             _conceal(place)
             system, path = url_to_fs(place, **options)
-            system.invalidate_cache()  # else an earlier night's listing is believed
+            system.invalidate_cache()  # otherwise a cached listing of an earlier run would be used
         else:
             system, path = LocalFileSystem(), place
         globbed = is_glob(place) and not system.exists(path)
@@ -78,7 +78,7 @@ def files(source: StoredSource, spec: Spec) -> list[File]:
 
 
 def name(source: StoredSource) -> str:
-    """Name of a source of files in messages and tables: its file, or its glob as declared; never a
+    """Name of a file source in messages and tables: its file, or its glob as declared; never a
     credential."""
     place = without_credentials(source.path)
     return place if is_glob(place) else PurePosixPath(place).name
@@ -90,12 +90,12 @@ def storage_options(source: StoredSource) -> dict[str, str]:
 
 
 def is_glob(path: str) -> bool:
-    """A path with *, ? or [; in a URL of the web, ? begins the query."""
+    """True for a path with *, ? or [; in a web URL, ? begins the query."""
     return has_magic(path) and not path.startswith("http")
 
 
 def without_credentials(place: str) -> str:
-    """A path or URL without user, password and, of the web, query."""
+    """Path or URL without user, password and, for web URLs, query."""
     if "://" not in place:
         return place
     place = re.sub(r"(?<=://)[^/@]*@", "", place)
@@ -121,7 +121,7 @@ def reached(place: str, advice: str = "") -> Iterator[None]:
             else "install it beside forecaster"
         )
         raise MissingExtra(f"{place} needs a package that is not installed here ({error}): {install}") from None
-    except Exception as error:  # object stores raise errors of their own, which have nothing in common
+    except Exception as error:  # object stores raise errors of their own without a common base
         raise SourceUnreachable(f"{place}: cannot be reached: {type(error).__name__}: {error}") from None
 
 
@@ -137,27 +137,26 @@ def _matched(system: AbstractFileSystem, glob: str, *, folders: bool) -> list[st
 
 
 def _below(system: AbstractFileSystem, folder: str) -> list[str]:
-    """All files of a folder but those that writers hide: marks, checksums, logs."""
+    """All files of a folder except those that writers hide: markers, checksums, logs."""
     paths: list[str] = sorted(system.find(folder))
     root = folder.rstrip("/")
     return [path for path in paths if not re.search(r"(^|/)[._]", path.removeprefix(root))]
 
 
 def _root(glob: str) -> str:
-    """The folder from which on a glob's files have their names."""
+    """Folder to which the names of a glob's files are relative."""
     fixed = glob[: re.search(r"[*?[]", glob).start()]  # type: ignore[union-attr]
     return fixed[: fixed.rfind("/")] if "/" in fixed else ""
 
 
 def _joined(place: str, root: str, path: str) -> str:
-    """Name of a file of a folder or glob that they call `place`."""
+    """Full name of a file in a folder or glob named `place`."""
     scheme = re.match(r"[^:/]+://", place)
     return path if scheme is None or path.startswith(scheme[0]) else scheme[0] + path.lstrip("/")
 
 
 def _conceal(url: str) -> None:
-    """A user's password in a URL, and what stands after the ? of one of the web, are
-    credentials."""
+    """Hide the password in a URL and, for web URLs, the query."""
     if user := re.match(r"[^:/]+://[^/@]*?:([^/@]*)@", url):
         credentials.conceal(user[1])
     if url.startswith("http") and "?" in url:

@@ -1,6 +1,5 @@
-"""How a table that lacks wanted columns seems to be laid out: which line is its header, what stands
-between its fields, whether it has a column a depot or a day, and which keys of its source would say
-so."""
+"""Likely layout of a table that lacks required columns: its header line, its delimiter, whether it
+has one column per depot or day, and the source keys that declare this."""
 
 from __future__ import annotations
 
@@ -14,12 +13,12 @@ from itertools import islice
 
 from forecaster.core.language.near_words import plain
 
-LINES = 60  # that are looked at
+LINES = 60  # lines examined
 _MARKS = (";", ",", "\t", "|")
-_SHOWN = 3  # names
+_SHOWN = 3  # names listed
 _DAY = re.compile(r"(\d{4}[-./]\d{1,2}[-./]\d{1,2}|\d{1,2}[-./ ](\d{1,2}|[^\W\d]{3,9}\.?)[-./ ](\d{4}|\d\d))([T ].*)?")
 _NUMBER = re.compile(r"[+-]?[\d.,'\s]*\d[.,]?(e[+-]?\d+)?%?", re.IGNORECASE)
-_NO_DEPOTS = frozenset(  # what columns of a table with a row a reading are called
+_NO_DEPOTS = frozenset(  # column names of tables with one row per reading
     """
     id store shop site depot branch station location warehouse item product sku article city region country zone
     state sales orders demand quantity qty count counts number units value values amount total volume parcels visits
@@ -27,15 +26,15 @@ _NO_DEPOTS = frozenset(  # what columns of a table with a row a reading are call
     filiale standort markt kunde anzahl menge bestellungen umsatz magasin quantite ventes tienda cantidad ventas
     """.split()  # noqa: SIM905 - read as words
 )
-Rows = Sequence[tuple[int, Sequence[str]]]  # each its line and its fields
+Rows = Sequence[tuple[int, Sequence[str]]]  # line number and fields of each row
 
 
 @dataclass(frozen=True)
 class Request:
-    """Columns and notations wanted of a table."""
+    """Columns required of a table."""
 
-    names: tuple[str, ...]  # of columns that must be there
-    # of them the one with the depot, the day and the count, where the table is one of readings
+    names: tuple[str, ...]  # of required columns
+    # in a table of readings, those of the depot, the day and the count
     depot: str = ""
     day: str = ""
     count: str = ""
@@ -56,11 +55,11 @@ class Remedy:
 
 
 def of_text(lines: Sequence[str], delimiter: str, header_row: int, request: Request) -> str:
-    """Settings with which text with these first lines is read, as the end of a message; empty where
-    nothing is seen."""
+    """Settings that would read a text with these first lines, as the end of a message; empty if
+    none is found."""
     try:
         mark, rows = _marked(lines, delimiter, header_row, request)
-    except (re.error, csv.Error, TypeError, ValueError):  # no such delimiter
+    except (re.error, csv.Error, TypeError, ValueError):  # invalid delimiter
         return ""
     header = next((fields for number, fields in _split(lines, delimiter) if number >= header_row), [])
     remedy = _of_rows(rows, header_row, request, "header_row")
@@ -74,13 +73,12 @@ def of_text(lines: Sequence[str], delimiter: str, header_row: int, request: Requ
 
 
 def of_cells(rows: Rows, header_row: int, request: Request, *, has_header_row: bool = True) -> str:
-    """The same of a table of a workbook or, without a key for the header's line, of another
-    kind."""
+    """Settings for a table of a workbook or, without a header row key, of another kind."""
     return str(_of_rows(rows, header_row, request, "header_row" if has_header_row else ""))
 
 
 def _of_rows(rows: Rows, header_row: int, request: Request, key: str) -> Remedy:
-    """The line of the header, then what its columns are."""
+    """Find the header line, then the layout of its columns."""
     present = next((place for place, (number, _) in enumerate(rows) if number >= header_row), None)
     if present is None:
         return Remedy()
@@ -103,9 +101,9 @@ def _of_rows(rows: Rows, header_row: int, request: Request, key: str) -> Remedy:
 
 
 def _marked(lines: Sequence[str], delimiter: str, header_row: int, request: Request) -> tuple[str, Rows]:
-    """Likely delimiter: what makes the wanted names of a line, else what makes as many fields of
-    the header as of the rows below where the declared one leaves it whole, else what makes most
-    lines of equal width."""
+    """Likely delimiter: the one that yields the required names; else, if the declared one does not
+    split the header, the one that splits the header and the rows below into equally many fields;
+    else the one that gives most lines the same width."""
     marks = [delimiter, *(mark for mark in _MARKS if mark != delimiter)]
     tables = {mark: list(_split(lines, mark)) for mark in marks}
     for same in (_same, _alike):
@@ -125,8 +123,8 @@ def _marked(lines: Sequence[str], delimiter: str, header_row: int, request: Requ
 
 
 def _of_whole_header(tables: Mapping[str, Rows], delimiter: str, header_row: int) -> str:
-    """The mark that parts a header of one field, and nearly all rows below it, into equally many;
-    empty if none does. With decimal commas the declared comma may part the rows alone."""
+    """Delimiter that splits a header of one field, and nearly all rows below it, into equally many;
+    empty if none does. With decimal commas, the declared comma may split only the rows."""
     widths = {
         mark: [len(fields) for number, fields in rows if number >= header_row][:LINES] for mark, rows in tables.items()
     }
@@ -141,7 +139,7 @@ def _of_whole_header(tables: Mapping[str, Rows], delimiter: str, header_row: int
 
 
 def _split(lines: Sequence[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """The fields of each line that is not empty."""
+    """Fields of each line that is not empty."""
     for number, line in enumerate(lines, start=1):
         if not line.strip() or "\0" in line:
             continue
@@ -153,8 +151,8 @@ def _split(lines: Sequence[str], delimiter: str) -> Iterator[tuple[int, list[str
 
 
 def _header(rows: Rows, present: int, request: Request) -> int:
-    """The place of the line with the wanted names, else of the first as wide as most lines, if the
-    present is not."""
+    """Position of the line with the required names; else of the first line as wide as most, if the
+    present one is narrower."""
     for same in (_same, _alike):
         for place, (_, names) in enumerate(rows):
             if same(request.names, names):
@@ -194,13 +192,13 @@ def _of_kind(what: str, shown: Sequence[str], kind: str, wanted: str, there: str
 
 
 def _holds(rows: Sequence[Sequence[str]], place: int, form: Callable[[str], object]) -> bool:
-    """Whether the column has values, and nearly all of this form."""
+    """True if the column has values, nearly all of this form."""
     values = [fields[place] for fields in rows if len(fields) > place and fields[place]]
     return len(values) > 0 and sum(form(value) is not None for value in values) >= 0.8 * len(values)
 
 
 def _is_data(names: Sequence[str]) -> bool:
-    """Whether a line is a row of readings, with days and numbers, rather than a header."""
+    """True if a line is a row of readings, with a day and numbers, rather than a header."""
     values = [name for name in names if name]
     days = sum(_DAY.fullmatch(value) is not None for value in values)
     figures = sum(_NUMBER.fullmatch(value) is not None for value in values)
@@ -212,7 +210,7 @@ def _same(wanted: Sequence[str], names: Sequence[str]) -> bool:
 
 
 def _alike(wanted: Sequence[str], names: Sequence[str]) -> bool:
-    """Are the wanted names there, if one does not look at case, blanks, quotes and signs?"""
+    """True if the required names are present, ignoring case, blanks, quotes and signs."""
     return bool(wanted) and {plain(name) for name in wanted} <= {plain(name) for name in names}
 
 

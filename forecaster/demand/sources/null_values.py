@@ -1,5 +1,4 @@
-"""Words for nothing: cells that hold one of a source's `null_values` are empty, in every kind of
-source."""
+"""Null words: in every kind of source, cells with one of its `null_values` are empty."""
 
 from __future__ import annotations
 
@@ -12,8 +11,7 @@ from forecaster.demand.sources.feed import FAULT, ROW, Pieces, is_text, map_tabl
 
 
 def emptied(pieces: Pieces, null_values: Sequence[str]) -> Pieces:
-    """The pieces of a source, in which cells of text that hold such a word, in any case, hold
-    nothing."""
+    """Pieces of a source with such words in text cells, in any case, replaced by null."""
     if not null_values:
         return pieces
     lowered = pa.array(sorted({word.strip().lower() for word in null_values}), pa.string())

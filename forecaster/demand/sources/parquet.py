@@ -1,5 +1,5 @@
-"""Parquet reader: files, globs, folders and partitioned folders, whose partitions are columns of
-text."""
+"""Parquet reader: files, globs, folders and partitioned folders, whose partitions become text
+columns."""
 
 from __future__ import annotations
 
@@ -21,13 +21,12 @@ from forecaster.errors import SourceError, SourceUnreachable
 
 _CHUNK = 2**22  # bytes hashed at a time
 _NOTHING = "__HIVE_DEFAULT_PARTITION__"
-# distinct texts of a block; where there are more, and most rows have their own, text is not worth
-# coding
+# distinct texts of a block; above that, and if most rows have their own, coding is not worthwhile
 _MANY = 1_000
 
 
 def pieces(source: ParquetSource, spec: Spec, columns: Columns, **_: str | None) -> Pieces:
-    """The rows of each file, as the files lie; the digest is over the files' bytes."""
+    """Rows of each file, in the order of the files; the digest covers the files' bytes."""
     digests = []
     for file in files.files(source, spec):
         content = hashlib.sha256()
@@ -41,7 +40,7 @@ def pieces(source: ParquetSource, spec: Spec, columns: Columns, **_: str | None)
 
 
 def coded(table: pa.Table) -> pa.Table:
-    """The table with text of few distinct values as dictionaries, other text as it is."""
+    """Table with text of few distinct values as dictionaries, other text unchanged."""
     for place, column in enumerate(table.column_names):
         values = table[column]
         if pa.types.is_dictionary(values.type) and is_text(values.type.value_type):
@@ -69,13 +68,13 @@ def _tables(file: File, source: ParquetSource, spec: Spec, columns: Columns, con
         stored = [name for name in chosen if name in file_columns]
         yield _with(reader.schema_arrow.empty_table().select(stored), partitions, chosen)
         for batch in reader.iter_batches(BLOCK, columns=stored):
-            # pandas would read it, damaged or not
+            # pandas would read the metadata, even if damaged
             table = pa.Table.from_batches([batch]).replace_schema_metadata()
             yield _with(coded(_whole(table)), partitions, chosen)
 
 
 def _remedy(handle: Any, request: layout.Request) -> str:
-    """What to set so that a table without the wanted columns is read, by its first rows."""
+    """Settings that would read a table without the required columns, judged by its first rows."""
     handle.seek(0)
     batch = next(pq.ParquetFile(handle).iter_batches(layout.LINES), None)
     rows = (
@@ -89,10 +88,9 @@ def _remedy(handle: Any, request: layout.Request) -> str:
 
 
 def _whole(table: pa.Table) -> pa.Table:
-    """The table, in which text that is no UTF-8 has escapes. Raises ArrowInvalid where more is
-    wrong."""
+    """Table with escapes in text that is not UTF-8. Raises ArrowInvalid for other damage."""
     try:
-        table.validate(full=True)  # what is wrong would else fail far from here
+        table.validate(full=True)  # damage would otherwise cause errors far from here
     except pa.ArrowInvalid:
         for place, column in enumerate(table.schema):
             if is_text(column.type) or (pa.types.is_dictionary(column.type) and is_text(column.type.value_type)):
@@ -103,19 +101,19 @@ def _whole(table: pa.Table) -> pa.Table:
 
 
 def _decoded(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Values that a dictionary holds, as bytes."""
+    """Values of a dictionary array as bytes."""
     chunks = [chunk.dictionary.cast(pa.binary()).take(chunk.indices) for chunk in values.chunks]
     return pa.chunked_array(chunks, pa.binary())
 
 
 def _partitions(name: str) -> dict[str, str | None]:
-    """What the folders of a file say, as in year=2026/."""
+    """Partition values in the folder names of a file, such as year=2026/."""
     parts = [part.partition("=") for part in name.split("/")[:-1] if "=" in part]
     return {key: None if value == _NOTHING else unquote(value) for key, _, value in parts}
 
 
 def _with(table: pa.Table, partitions: Mapping[str, str | None], chosen: list[str]) -> pa.Table:
-    """The chosen columns, of which some are partitions."""
+    """Select the chosen columns, adding those that are partitions."""
     for key in chosen:
         if key in partitions:
             value, rows = partitions[key], len(table)
@@ -127,7 +125,7 @@ def _with(table: pa.Table, partitions: Mapping[str, str | None], chosen: list[st
 
 @contextmanager
 def _opened(file: File) -> Iterator[Any]:
-    """The file's bytes; of a file that is here, by Arrow's own means, which are faster."""
+    """Open the file's bytes; local files through Arrow, which is faster."""
     with files.reached(file.place, file.advice):
         handle = pa.OSFile(file.path) if file.is_here else file.open()
     with handle:
@@ -136,8 +134,7 @@ def _opened(file: File) -> Iterator[Any]:
 
 @contextmanager
 def _sound(file: File) -> Iterator[None]:
-    """What is no Parquet file, or a damaged one, is refused; one that cannot be read now may be
-    later."""
+    """Reject a file that is not Parquet or is damaged; an unreadable one may be readable later."""
     try:
         yield
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:

@@ -1,7 +1,6 @@
-"""What a file seems to be that is not what its source says: another kind, compression, encoding or
-layout.
+"""Recognition of a rejected file's actual kind, compression, encoding or layout.
 
-Asked only of a file that was refused: its beginning is read once more.
+Used only after a file was rejected: its beginning is read once more.
 """
 
 from __future__ import annotations
@@ -32,8 +31,7 @@ _UTF_8 = ("utf-8", "utf8", "utf-8-sig", "utf_8")
 
 @contextmanager
 def explained(file: File, source: StoredSource, spec: Spec, columns: Columns) -> Iterator[None]:
-    """A SourceError in which a file is refused goes on with what the file seems to be, and what to
-    set."""
+    """Extend a SourceError that rejects a file by the file's likely kind and the setting to change."""
     try:
         yield
     except (SourceUnreachable, MissingExtra):
@@ -43,8 +41,7 @@ def explained(file: File, source: StoredSource, spec: Spec, columns: Columns) ->
 
 
 def remedy(file: File, source: StoredSource, spec: Spec, columns: Columns) -> str:
-    """What to set so that the file can be read, as the end of a message; empty where nothing is
-    seen."""
+    """Setting that would read the file, as the end of a message; empty if none is found."""
     content = _beginning(file)
     if content is None:
         return ""
@@ -53,7 +50,7 @@ def remedy(file: File, source: StoredSource, spec: Spec, columns: Columns) -> st
     if not isinstance(source, CsvSource):
         return ""
     content = text_stream.beginning(file, source, _BEGINNING)
-    if content is None:  # which is said already
+    if content is None:  # already reported
         return ""
     if not content.strip():
         return _NO_CONTENT
@@ -61,17 +58,17 @@ def remedy(file: File, source: StoredSource, spec: Spec, columns: Columns) -> st
         return seen
     try:
         text = content.decode(source.encoding, "replace").removeprefix("\ufeff")
-    except LookupError:  # no encoding, which is said already
+    except LookupError:  # unknown encoding, already reported
         return ""
     lines = list(io.StringIO(text, newline=None))[
         : -1 if len(content) >= _BEGINNING else None
-    ]  # the last one may be half of one
+    ]  # the last line may be incomplete
     wanted = request(source, spec, columns)
     return layout.of_text(lines[: layout.LINES + source.header_row], source.delimiter, source.header_row, wanted)
 
 
 def request(source: StoredSource, spec: Spec, columns: Columns) -> layout.Request:
-    """What is wanted of the source's table."""
+    """Columns required of the source's table."""
     named = spec.demand.columns
     if source is not spec.demand.source:
         return layout.Request(columns.required)
@@ -90,7 +87,7 @@ def _beginning(file: File) -> bytes | None:
 
 
 def _of_bytes(content: bytes, source: StoredSource) -> str:
-    """What a file's first bytes say of its kind."""
+    """Kind of a file by its first bytes, as the end of a message."""
     if not content:
         return _NO_CONTENT
     kind, packed = _kind(content), _packed(content)
@@ -108,7 +105,7 @@ def _of_bytes(content: bytes, source: StoredSource) -> str:
 
 
 def _of_plain_text(content: bytes, source: StoredSource, *, known: bool) -> str:
-    """Whether text stands where something else is declared."""
+    """Message if the file is text although something else is declared."""
     if known or b"\0" in content:
         return ""
     if not isinstance(source, CsvSource):
@@ -153,13 +150,13 @@ def _is_text(content: bytes) -> bool:
 
 
 def _of_encoding(content: bytes, source: CsvSource) -> str:
-    """The encoding that reads a text whose declared one does not, or reads something else."""
+    """Encoding of a text that the declared one cannot read or misreads."""
     seen = _encoding(content)
     declared = source.encoding.lower()
     if not seen or seen == declared or (seen == "utf-8" and declared in _UTF_8) or declared.replace("_", "-") in seen:
         return ""
     if seen == "utf-8" and "16" not in declared and "32" not in declared and not content.startswith(b"\xef\xbb\xbf"):
-        return ""  # what is ASCII is the same in the others
+        return ""  # ASCII reads the same in the other encodings
     return f"; it looks like {seen.upper()}: set encoding: {seen}"
 
 

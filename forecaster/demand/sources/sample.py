@@ -1,8 +1,8 @@
-"""The Harbor Fleet sample as a source that lives: its committed CSV file, then the simulated days
-up to yesterday.
+"""The Harbor Fleet sample as a living source: its committed CSV file, then simulated days up to
+yesterday.
 
-What a source holds depends on when it is asked, and so here: this is the one source that asks the
-clock. Of any other file than the sample's own nothing is made up.
+The content of a source depends on when it is read; so this is the one source that reads the clock.
+It continues no file but the sample's own.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from forecaster.demand.sources import csv, files
 from forecaster.demand.sources.feed import FAULT, ROW, Columns, Ending, Pieces, numbered
 from forecaster.errors import SourceError
 
-DEMAND, EVENTS = "7b55273b951b", "9549f71ac060"  # the digests of the sample's files
+DEMAND, EVENTS = "7b55273b951b", "9549f71ac060"  # digests of the sample's files
 
 
 def pieces(source: SampleSource, spec: Spec, columns: Columns, **_: str | None) -> Pieces:
-    """The rows of the file, then those of the days after it, of a file that its name says is
+    """Rows of the file, then those of later days, from a file whose name states that it is
     simulated.
 
-    Raises SourceError where the file is another one.
+    Raises SourceError if the file is not the sample's.
     """
     [file] = files.files(source, spec)
     header: list[str] = []

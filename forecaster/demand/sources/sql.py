@@ -1,4 +1,4 @@
-"""SQL reader: one statement whose rows are streamed, from the watermark of the last batch on
+"""SQL reader: one statement with streamed rows, starting at the watermark of the last batch
 (incremental load)."""
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from forecaster.config import Spec, SqlSource
 from forecaster.demand.sources import database, driver_types
 from forecaster.demand.sources.feed import Columns, Ending, Pieces, numbered
 
-ROWS = 20_000  # taken from the database at a time
+ROWS = 20_000  # fetched from the database at a time
 
 
 def name(source: SqlSource) -> str:
-    """The table as declared; of a query, the database it asks."""
+    """Table as declared; for a query, its database."""
     if source.table is not None:
         return source.table
     database_path = source.url.partition("?")[0].partition("://")[2].rpartition("@")[2].partition("/")[2]
@@ -25,10 +25,10 @@ def name(source: SqlSource) -> str:
 
 
 def pieces(source: SqlSource, spec: Spec, columns: Columns, *, name: str, since: str | None) -> Pieces:
-    """The rows from `since` on, in the watermark's order where one is declared, and those without a
+    """Rows from `since` on, ordered by the watermark if one is declared, and rows without a
     watermark.
 
-    The digest is over the rows' content, in whatever order they come.
+    The digest covers the rows' content in any order.
     """
     with database.reading(source, spec, name) as (connection, place):
         available = list(connection.execute(_nothing(source)).keys())
@@ -52,7 +52,7 @@ def _from(source: SqlSource) -> Any:
         schema, _, table = source.table.rpartition(".")
         return sa.table(table, schema=schema or None)
     query = (source.query or "").strip().rstrip(";")
-    # a colon begins no parameter, and the line's end closes a comment
+    # a colon begins no parameter, and the line break ends a trailing comment
     return sa.text(query.replace(":", r"\:") + "\n").columns().subquery("source")
 
 
@@ -62,10 +62,10 @@ def _nothing(source: SqlSource) -> sa.Select[Any]:
 
 
 def _statement(source: SqlSource, chosen: Sequence[str], since: str | None) -> sa.Select[Any]:
-    """The chosen columns, then the watermark.
+    """Select the chosen columns, then the watermark.
 
-    A row of the very watermark comes again: others of it may have been written since. So does one
-    without: nothing says when it was written.
+    Rows equal to the watermark are read again: more of them may have been written since. So are
+    rows without one: nothing shows when they were written.
     """
     query = sa.select(*(sa.column(column) for column in chosen)).select_from(_from(source))
     if source.watermark is None:
@@ -75,7 +75,7 @@ def _statement(source: SqlSource, chosen: Sequence[str], since: str | None) -> s
     value = driver_types.since(since, source.watermark)
     if value is None:
         return query
-    bound = sa.bindparam("since", value, type_=sa.types.NullType())  # as the driver types it
+    bound = sa.bindparam("since", value, type_=sa.types.NullType())  # typed by the driver
     return query.where(sa.or_(mark >= bound, mark.is_(None)))
 
 
@@ -85,7 +85,7 @@ def _partitions(connection: sa.Connection, statement: sa.Select[Any]) -> Iterato
 
 
 def _highest(source: SqlSource, rows: Sequence[sa.Row[Any]]) -> str | None:
-    """The last watermark of the rows, which are in its order; None when they have none."""
+    """Last watermark of the rows, which are ordered by it; None if they have none."""
     if source.watermark is None:
         return None
     last = next((row[-1] for row in reversed(rows) if row[-1] is not None), None)
@@ -93,8 +93,7 @@ def _highest(source: SqlSource, rows: Sequence[sa.Row[Any]]) -> str | None:
 
 
 def _dates_as_text(connection: sa.Connection, source: SqlSource) -> frozenset[str]:
-    """The columns of an SQLite table that are declared as dates: SQLite itself knows no such
-    type."""
+    """Columns of an SQLite table declared as dates; SQLite itself has no such type."""
     if connection.dialect.name != "sqlite" or source.table is None:
         return frozenset()
     schema, _, table = source.table.rpartition(".")

@@ -1,5 +1,5 @@
-"""Streaming decompression and decoding of a CSV file: some megabytes of whole lines at a time,
-counted."""
+"""Streaming decompression and decoding of a CSV file: some megabytes of whole lines at a time, with
+line numbers."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from forecaster.errors import SourceError, SourceUnreachable
 
 CHUNK = 2**24  # bytes read at a time
 _LINE_END = re.compile(r"\r\n|\n|\r")
-_LONGEST = 2**26  # characters of a line; a file with a longer one is no CSV file
-_LISTED = 5  # files of an archive that a message names
+_LONGEST = 2**26  # maximum characters of a line; a file with a longer one is not CSV
+_LISTED = 5  # files of an archive named in a message
 _BY_NAME = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zip": "zip", ".zst": "zstd"}
 _DAMAGE = (
     EOFError,
@@ -49,13 +49,12 @@ class Hash(Protocol):
 
 
 def texts(file: File, source: CsvSource, content: Hash) -> Iterator[tuple[int, str]]:
-    """Blocks of whole lines, each with the number of its first; what is read goes into `content`,
-    decompressed.
+    """Blocks of whole lines, each with the number of its first line; the decompressed bytes are
+    hashed into `content`.
 
-    A byte that is no text of the encoding stands in the text as `encodings` describes. Raises
-    SourceUnreachable when the file cannot be read now, SourceError when it is no whole file of its
-    compression, has a NUL in its header, or bytes that are no text where each letter takes several,
-    as in UTF-16.
+    Invalid bytes appear in the text as described in `encodings`. Raises SourceUnreachable when the
+    file cannot be read now, SourceError when it is incomplete or damaged, has a NUL in its header,
+    or has invalid bytes in an encoding with several bytes per letter, such as UTF-16.
     """
     decoder = _decoder(file, source)
     line, rest = 1, ""
@@ -79,7 +78,7 @@ def texts(file: File, source: CsvSource, content: Hash) -> Iterator[tuple[int, s
 
 
 def beginning(file: File, source: CsvSource, size: int) -> bytes | None:
-    """The first bytes of a file's content, decompressed; None where it cannot be."""
+    """First bytes of a file's content, decompressed; None if it cannot be decompressed."""
     try:
         with _opened(file, source) as stream, _sound(file, 1):
             return stream.read(size)
@@ -88,12 +87,12 @@ def beginning(file: File, source: CsvSource, size: int) -> bytes | None:
 
 
 def compression(name: str, declared: str) -> str:
-    """How a file is compressed by what is declared or, where that is left to it, by its name."""
+    """Compression of a file: the declared one or, if to be inferred, by its name."""
     return declared if declared != "infer" else _BY_NAME.get(PurePosixPath(name).suffix.lower(), "none")
 
 
 def below_titles(blocks: Iterator[tuple[int, str]], header_row: int) -> Iterator[tuple[int, str]]:
-    """The blocks from the header's line on, whatever form the lines above it have."""
+    """Blocks from the header's line on; the lines above may have any form."""
     for line, text in blocks:
         while line < header_row and (end := _LINE_END.search(text)):
             line, text = line + 1, text[end.end() :]
@@ -102,7 +101,7 @@ def below_titles(blocks: Iterator[tuple[int, str]], header_row: int) -> Iterator
 
 
 def lines(text: str) -> int:
-    """How many lines end in a text: with \\n, \\r\\n or \\r."""
+    """Number of line ends in a text: \\n, \\r\\n or \\r."""
     alone = text.count("\r") - text.count("\r\n") if "\r" in text else 0
     return text.count("\n") + alone
 
@@ -110,7 +109,7 @@ def lines(text: str) -> int:
 def _decoder(file: File, source: CsvSource) -> codecs.IncrementalDecoder:
     name = "utf-8-sig" if source.encoding.lower() in {"utf-8", "utf8"} else source.encoding
     try:
-        # refuses what turns text into something else than bytes, or bytes into bytes
+        # rejects codecs that do not convert between text and bytes
         "".encode(name)
         return codecs.getincrementaldecoder(name)(encodings.ERRORS)
     except LookupError:
@@ -133,8 +132,8 @@ def _decoded(
 
 
 def _refuse_nul(file: File, text: str, line: int) -> None:
-    """A header with NUL characters is of no CSV file, or of another encoding; a row costs itself
-    alone."""
+    """Reject a header with NUL characters: not a CSV file, or another encoding. In other lines only
+    the row is lost."""
     if line == 1 and "\0" in text.splitlines()[0]:
         raise SourceError(f"{file.place}:1: found a NUL character; wanted a CSV file, or its `encoding`")
 
@@ -159,7 +158,7 @@ def _read(file: File, stream: IO[bytes], line: int) -> bytes:
 
 @contextmanager
 def _sound(file: File, line: int) -> Iterator[None]:
-    """A file that breaks off or is damaged is refused; one that cannot be read now may be later."""
+    """Reject a truncated or damaged file; an unreadable one may be readable later."""
     try:
         yield
     except OSError as error:
@@ -177,12 +176,12 @@ def _damaged(file: File, line: int, error: Exception) -> SourceError:
 
 
 def _is_macos_note(name: str) -> bool:
-    """Is it one of the files in which macOS notes what it knows of another?"""
+    """True for a file in which macOS stores metadata of another."""
     return name.startswith("__MACOSX/") or PurePosixPath(name).name == ".DS_Store"
 
 
 def tables(archive: zipfile.ZipFile) -> list[str]:
-    """Names of the files of an archive that may be the table: those called .csv, or else all."""
+    """Names of the archive's files that may be the table: those ending in .csv, else all."""
     names = [
         member.filename for member in archive.infolist() if not member.is_dir() and not _is_macos_note(member.filename)
     ]

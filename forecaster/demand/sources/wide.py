@@ -1,9 +1,9 @@
-"""Wide tables, a column a depot or a column a day: each cell becomes a reading, on the line of its
+"""Wide tables, with one column per depot or day: each cell becomes a reading, on the line of its
 row.
 
-Cells are turned as whole columns. A cell without a value is no reading; a fault of a row is one of
-each of its readings, but for a byte that is no text, which is one of the reading whose cell it
-stands in.
+Cells are unpivoted as whole columns. A cell without a value is no reading. A fault of a row applies
+to each of its readings, except for an undecodable byte, which applies only to the reading of its
+cell.
 """
 
 from __future__ import annotations
@@ -21,23 +21,22 @@ from forecaster.demand.sources.encodings import NO_TEXT
 from forecaster.demand.sources.feed import FAULT, NAMELESS, ROW, Columns, Pieces, for_pandas, is_text, map_tables
 from forecaster.errors import SourceError
 
-_CELLS = 2_000_000  # turned at once
-_ESCAPE = r"\\x[89a-f][0-9a-f]"  # in a cell with a byte that could not be read
+_CELLS = 2_000_000  # unpivoted at a time
+_ESCAPE = r"\\x[89a-f][0-9a-f]"  # in a cell with an undecodable byte
 
 
 @dataclass(frozen=True, kw_only=True)
 class WideColumns(Columns):
-    """What is asked of a wide table: the columns that hold for a whole row, and each that holds
-    readings."""
+    """Columns of a wide table: those that apply to a whole row, and those that hold readings."""
 
-    headers: str  # the wanted column that is made of the headers
-    cells: str  # the wanted column that is made of the cells
-    what: str  # a header names: a depot, a day
+    headers: str  # required column made from the headers
+    cells: str  # required column made from the cells
+    what: str  # meaning of a header: a depot, a day
     ignored: tuple[str, ...] = ()
 
     def of(self, place: str, available: Sequence[str]) -> list[str]:
-        """The columns to read: first those of a whole row, then those with readings. Raises
-        SourceError as Columns does, and where the table is none with readings in columns."""
+        """Columns to read: first those of a whole row, then those with readings. Raises SourceError
+        as Columns does, and if the table has no readings in columns."""
         if self.headers in available and self.cells in available:
             raise SourceError(
                 f"{place}: found columns '{self.headers}' and '{self.cells}', as in a table with a row a reading; "
@@ -55,8 +54,8 @@ class WideColumns(Columns):
         return [*whole, *names]
 
     def readings(self, table: pa.Table) -> Iterator[pa.Table]:
-        """The table with a row a reading, in parts of a good size; without rows, one without
-        rows."""
+        """Table with one row per reading, in parts of a suitable size; an empty table if there are
+        no rows."""
         whole = [name for name in table.column_names if name in {*self._of_rows, *self.optional, ROW, FAULT}]
         names = [name for name in table.column_names if name not in whole]
         step = max(1, _CELLS // len(names))
@@ -71,7 +70,7 @@ class WideColumns(Columns):
         cells = _one_type([table[name] for name in names])
         filled = _filled(cells).reshape(len(names), len(table))
         faulty = _are_faulty(table)
-        lost = faulty & ~filled.any(axis=0)  # such a row is reported all the same
+        lost = faulty & ~filled.any(axis=0)  # report such a row even without cells
         filled[0] |= lost
         rows, columns = np.nonzero(filled.T)
         turned = {name: pc.take(table[name], pa.array(rows)) for name in whole}
@@ -84,7 +83,7 @@ class WideColumns(Columns):
 
 
 def columns_of(source: AnySource, spec: Spec, columns: Columns) -> Columns:
-    """What is asked of a source, as it is laid out."""
+    """Columns required of a source, according to its layout."""
     if source.wide is None:
         return columns
     named = spec.demand.columns
@@ -95,12 +94,12 @@ def columns_of(source: AnySource, spec: Spec, columns: Columns) -> Columns:
 
 
 def turned(pieces: Pieces, columns: Columns) -> Pieces:
-    """The pieces of a source with a row a reading, however it is laid out."""
+    """Pieces of a source with one row per reading, whatever its layout."""
     return map_tables(pieces, columns.readings) if isinstance(columns, WideColumns) else pieces
 
 
 def _one_type(columns: Sequence[pa.ChunkedArray]) -> pa.Array:
-    """The values of all columns, one after the other: numbers where all are, else text."""
+    """Values of all columns, one after another: numbers if all are numeric, else text."""
     columns = [for_pandas(values) for values in columns]
     if all(pa.types.is_int64(values.type) for values in columns):
         kind = pa.int64()
@@ -113,7 +112,7 @@ def _one_type(columns: Sequence[pa.ChunkedArray]) -> pa.Array:
 
 
 def _filled(cells: pa.Array) -> NDArray[np.bool_]:
-    """Which cells have a value."""
+    """Mark cells with a value."""
     filled = pc.is_valid(cells)
     if is_text(cells.type):
         filled = pc.and_kleene(filled, pc.not_equal(pc.utf8_trim_whitespace(cells), ""))
@@ -132,8 +131,7 @@ def _are_faulty(table: pa.Table) -> NDArray[np.bool_]:
 
 
 def _fault_of_cells(readings: dict[str, pa.Array], names: Sequence[str]) -> pa.Array:
-    """The fault of each reading: of bytes that are no text, only where a value of the reading has
-    one."""
+    """Fault of each reading; undecodable bytes count only if a value of the reading has one."""
     fault = readings[FAULT]
     is_odd = pc.invert(pc.starts_with(fault, NO_TEXT))
     for name in names:

@@ -1,13 +1,13 @@
-"""Simulation of networks: panels of daily counts with their calendars, each of another kind of
+"""Simulation of networks: panels of daily counts with their calendars, each of a different kind of
 business, from a seed.
 
 A day's expected count is a product, so its log is a sum: depot's level + weekday profile + yearly
-profile + trend and drift + holidays + weather + promotions + what happens to a depot (moves,
-openings). Counts are negative binomial around it. What distinguishes networks is drawn first
-(`draw_traits`), then the days of their depots (`simulate`).
+profile + trend and drift + holidays + weather + promotions + changes of a depot (moves, openings).
+Counts are negative binomial around it. The traits of the network are drawn first (`draw_traits`),
+then the days of its depots (`simulate`).
 
-Where the sample (`demand.sample`) is one fleet that a reader can follow, these are hundreds that
-only have to be likely: every range below is wide, and none was fitted to a dataset.
+The sample (`demand.sample`) is one fleet that a reader can follow; these are hundreds that only
+have to be plausible: every range below is wide, and none was fitted to a dataset.
 """
 
 from __future__ import annotations
@@ -31,12 +31,11 @@ COUNTRIES: tuple[tuple[str, str | None], ...] = (
     ("AU", "VIC"), ("AU", "NSW"), ("CA", "ON"), ("MX", None), ("BR", "SP"), ("IN", "MH"), ("JP", None), ("TR", None),
     ("ZA", None), ("AE", None), ("CL", None), ("SG", None), ("KR", None),
 )  # fmt: skip
-"""Countries, some with a subdivision, whose holidays a network may keep."""
-# between which the last day of a history lies
+"""Countries, some with a subdivision, whose holidays a network may observe."""
+# range of a history's last day
 FIRST_END, LAST_END = date(2012, 1, 1), date(2026, 1, 1)
 PROMOTION = "promo"
-"""The covariate that is 1 on days with a promotion, which are known ahead; the prior knows it by
-this name."""
+"""Covariate that is 1 on days with a promotion, known in advance; the prior knows it by this name."""
 PROFILES = np.log([  # Monday … Sunday
     [0.95, 0.93, 0.95, 0.98, 1.05, 1.15, 0.99],  # homes
     [1.15, 1.18, 1.18, 1.16, 1.05, 0.70, 0.58],  # offices
@@ -45,43 +44,43 @@ PROFILES = np.log([  # Monday … Sunday
     [1.02, 1.00, 1.00, 1.00, 1.03, 1.00, 0.95],  # the same on all days
 ])  # fmt: skip
 SUNDAYS = 6
-LARGEST = 18.0  # log of an expected count, at most
+LARGEST = 18.0  # maximum log of an expected count
 
 
 @dataclass(frozen=True)
 class Traits:
-    """What the depots of one network have in common."""
+    """Traits shared by the depots of one network."""
 
     country: str
     subdivision: str | None
     end: date  # last day of the history
-    level: float  # log of a middle depot's count a day
-    level_spread: float  # of the depots' levels, as a standard deviation of logs
-    profile: Doubles  # (5,): how much of each of `PROFILES` a depot has, as a Dirichlet's weights
+    level: float  # log of a typical depot's count per day
+    level_spread: float  # standard deviation of the depots' log levels
+    profile: Doubles  # (5,): weights of the Dirichlet mixture of `PROFILES` per depot
     profile_spread: float  # of each depot's own weekdays
     yearly: float  # amplitude of the yearly profile, log
-    growth: float  # log a year, of all depots,
-    growth_spread: float  # and how far depots differ
-    drift: float  # a week's step of the slow random walk of all depots together, log,
+    growth: float  # log per year, of all depots
+    growth_spread: float  # standard deviation between depots
+    drift: float  # weekly step of the random walk that all depots share, log
     own_drift: float  # and of each depot's own
-    weather: float  # standard deviation of what a city's depots share from one day to the next, log
-    memory: float  # how much of it lasts until the next day
+    weather: float  # standard deviation of the daily shock that a city's depots share, log
+    memory: float  # autocorrelation of that shock
     holiday: float  # typical effect of a holiday, log
     promotions: float  # share of days with one; 0: the network has none
     promotion: float  # its effect, log
-    moves: float  # a depot's moves to another level, a year
+    moves: float  # moves of a depot to another level, per year
     openings: float  # share of the depots that open within the history
     dispersion: float  # of counts: variance = mean + mean² / dispersion
-    zeros: float  # share of days on which nothing comes, whatever is expected
+    zeros: float  # share of days with a count of zero, regardless of the expectation
     closed_sundays: float  # share of the depots that are closed on Sundays
     closed_holidays: bool  # all are closed on public holidays
-    gaps: float  # share of days of which the count is lost
+    gaps: float  # share of days whose count is lost
     cities: int
 
 
 def draw_traits(random: Random) -> Traits:
-    """Traits of a network: most are steady and busy, some are small, wild, young or full of
-    holes."""
+    """Draw the traits of a network: most are steady and busy; some are small, wild, young or full
+    of gaps."""
     country, subdivision = COUNTRIES[random.integers(len(COUNTRIES))]
 
     def sometimes(share: float, value: float) -> float:
@@ -117,10 +116,10 @@ def draw_traits(random: Random) -> Traits:
 
 
 def simulate(seed: int, *, depots: int = 24, days: int = 900, horizon: int = 7, traits: Traits | None = None) -> Panel:
-    """A panel of one simulated network: the same arguments give the same numbers.
+    """Panel of one simulated network: the same arguments give the same numbers.
 
-    Its only covariate is `PROMOTION`; statics it has none. Without `traits` they are drawn from the
-    seed as well. Raises ValueError for fewer than one depot or 60 days.
+    Its only covariate is `PROMOTION`; it has no statics. Without `traits`, they are drawn from the
+    seed, too. Raises ValueError for fewer than one depot or 60 days.
     """
     if depots < 1 or days < 60:
         raise ValueError(f"found {depots} depots and {days} days, wanted at least 1 depot and 60 days")
@@ -163,21 +162,21 @@ def simulate(seed: int, *, depots: int = 24, days: int = 900, horizon: int = 7, 
 
 
 def _weekdays(traits: Traits, dates: Days, depots: int, random: Random) -> Doubles:
-    """Each depot's weekday profile, a mixture of the network's, (depots, days)."""
+    """Weekday profile of each depot, a mixture of the network's profiles, (depots, days)."""
     mixture = random.dirichlet(traits.profile + 1e-3, depots)
     profile = mixture @ PROFILES + random.normal(0, traits.profile_spread, (depots, 7))
     return np.asarray((profile - profile.mean(axis=1, keepdims=True))[:, (dates.astype(np.int64) + 3) % 7])
 
 
 def _yearly(traits: Traits, dates: Days, depots: int, random: Random) -> Doubles:
-    """Yearly profile of two waves, which depots follow more or less, (depots, days)."""
+    """Yearly profile of two waves, with a different strength per depot, (depots, days)."""
     turn = 2 * np.pi * dates.astype(np.int64) / 365.25
     wave = np.cos(turn - random.uniform(0, 2 * np.pi)) + 0.3 * np.cos(2 * turn - random.uniform(0, 2 * np.pi))
     return np.asarray(traits.yearly * random.normal(1, 0.35, (depots, 1)) * wave)
 
 
 def _trend(traits: Traits, depots: int, days: int, random: Random) -> Doubles:
-    """Growth, and slow random walks of the network and of each depot, (depots, days)."""
+    """Growth plus slow random walks of the network and of each depot, (depots, days)."""
     growth = random.normal(traits.growth, traits.growth_spread, (depots, 1)) * np.arange(days) / 365.25
     week = np.arange(days) / 7
     together = random.normal(0, traits.drift, days // 7 + 2).cumsum()
@@ -188,7 +187,7 @@ def _trend(traits: Traits, depots: int, days: int, random: Random) -> Doubles:
 
 
 def _weather(traits: Traits, days: int, random: Random) -> Doubles:
-    """One shock a city and day, of which half is the network's: AR(1), log, (cities, days)."""
+    """One shock per city and day, half of it shared by the network: AR(1), log, (cities, days)."""
     shocks = random.normal(0, traits.weather, (traits.cities + 1, days))
     for day in range(1, days):
         fresh = np.sqrt(1 - traits.memory**2) * shocks[:, day]
@@ -197,8 +196,8 @@ def _weather(traits: Traits, days: int, random: Random) -> Doubles:
 
 
 def _open(traits: Traits, dates: Days, holidays: Bools, age: Doubles, random: Random) -> Bools:
-    """On which days depots are open, (depots, days): not before they opened, nor on days off, nor
-    when closed."""
+    """Open days of the depots, (depots, days): not before they open, on days off, or during
+    closures."""
     depots = len(age)
     is_sunday = (dates.astype(np.int64) + 3) % 7 == SUNDAYS
     is_open = (age >= 0) & ~((random.random((depots, 1)) < traits.closed_sundays) & is_sunday)
@@ -208,7 +207,7 @@ def _open(traits: Traits, dates: Days, holidays: Bools, age: Doubles, random: Ra
 
 
 def _counts(mean: Doubles, traits: Traits, random: Random) -> Doubles:
-    """Negative-binomial counts, some of them lost to nothing, (depots, days)."""
+    """Negative-binomial counts, some of them replaced by zero, (depots, days)."""
     gamma = random.standard_gamma(traits.dispersion, mean.shape) / traits.dispersion
     counts = random.poisson(mean * gamma).astype(np.float64)
     return np.where(random.random(mean.shape) < traits.zeros, 0.0, counts)

@@ -1,4 +1,4 @@
-"""What happens on some days of a simulated network: holidays, promotions, moves to another level,
+"""Events on some days of a simulated network: holidays, promotions, moves to another level,
 openings, closures.
 
 Effects are logs of a factor on counts; arrays are (depots, days).
@@ -17,15 +17,15 @@ from forecaster.demand.panel.calendar import holiday_names
 Random = np.random.Generator
 
 YEAR = 365.25
-NEIGHBOURS = 3  # days before and after a holiday that it reaches, at most
-MOVE = 0.45  # how far a depot moves, as a standard deviation of logs
-CLOSURES = 0.4  # a year and depot
+NEIGHBOURS = 3  # maximum number of days before and after a holiday that it affects
+MOVE = 0.45  # standard deviation of a depot's move, log
+CLOSURES = 0.4  # per year and depot
 LONGEST_CLOSURE = 20  # days
 
 
 @dataclass(frozen=True)
 class SimulatedHolidays:
-    """Public holidays of a network: what they do, and which days they are."""
+    """Public holidays of a network: their effects and their days."""
 
     effect: Doubles  # (depots, days)
     days: Bools  # (days,)
@@ -34,8 +34,8 @@ class SimulatedHolidays:
 def holidays(
     dates: Days, country: str, subdivision: str | None, typical: float, depots: int, random: Random
 ) -> SimulatedHolidays:
-    """Fixed and moving holidays: each has an effect by its name, the same every year, on itself, on
-    the days before it and on those after; depots take it more or less, some the other way round."""
+    """Fixed and movable holidays: each has, by its name, the same effect every year on itself and
+    on the days before and after; depots respond more or less, some inversely."""
     named = holiday_names(dates, country, subdivision)
     place = {day: number for number, day in enumerate(dates.tolist())}
     effect, is_holiday = np.zeros(len(dates)), np.zeros(len(dates), np.bool_)
@@ -53,13 +53,13 @@ def holidays(
 
 
 def _around(typical: float, random: Random) -> Doubles:
-    """What one holiday does on the days before it, on itself, and on those after it, (2 ·
+    """Effect of one holiday on the days before it, on itself and on the days after it, (2 ·
     NEIGHBOURS + 1,)."""
     effect = np.zeros(2 * NEIGHBOURS + 1)
     effect[NEIGHBOURS] = typical * random.gamma(1.0, 1.0)
-    if random.random() < 0.5:  # people come before it instead
+    if random.random() < 0.5:  # customers come before it instead
         effect[NEIGHBOURS - 1] = -effect[NEIGHBOURS] * random.uniform(-0.2, 0.6)
-    if random.random() < 0.3:  # it has days of its kind around it, as Christmas has
+    if random.random() < 0.3:  # similar days surround it, as around Christmas
         spread = random.uniform(0.1, 0.7) * effect[NEIGHBOURS]
         effect[:NEIGHBOURS] += spread * random.uniform(0, 1, NEIGHBOURS)
         effect[NEIGHBOURS + 1 :] += spread * random.uniform(0, 1, NEIGHBOURS)
@@ -67,7 +67,8 @@ def _around(typical: float, random: Random) -> Doubles:
 
 
 def promotions(depots: int, days: int, share: float, random: Random) -> Doubles:
-    """1 on days with a promotion, else 0: runs of some days, of all depots or of each its own."""
+    """1 on days with a promotion, else 0: runs of some days, shared by all depots or separate for
+    each."""
     together = random.random() < 0.5
     rows, length = 1 if together else depots, int(random.integers(1, 15))
     begins = random.random((rows, days)) < share / length
@@ -78,8 +79,8 @@ def promotions(depots: int, days: int, share: float, random: Random) -> Doubles:
 
 
 def moves(depots: int, days: int, a_year: float, random: Random) -> Doubles:
-    """Moves to another level for good, of a depot alone, and now and then of the whole network for
-    some weeks."""
+    """Permanent moves of single depots to another level, and occasional shifts of the whole network
+    for some weeks."""
     steps = random.normal(0, MOVE, (depots, days)) * (random.random((depots, days)) < a_year / YEAR)
     level = steps.cumsum(axis=1)
     for begin in np.flatnonzero(random.random(days) < 0.15 / YEAR).tolist():
@@ -88,14 +89,15 @@ def moves(depots: int, days: int, a_year: float, random: Random) -> Doubles:
 
 
 def openings(depots: int, days: int, share: float, length: int, random: Random) -> tuple[Doubles, Ints]:
-    """How many days each depot is open by each day, negative before, (depots, length), and its
-    first day, (depots,); 0 for one that was there before. The last four weeks see no opening."""
+    """Days that each depot has been open by each day, negative before its opening, (depots,
+    length), and its first day, (depots,); 0 if it was there before. No depot opens in the last four
+    weeks."""
     first = np.where(random.random(depots) < share, random.integers(1, max(days - 28, 2), depots), 0).astype(np.int32)
     return np.arange(length, dtype=np.float64) - first[:, None], first
 
 
 def closures(depots: int, days: int, random: Random) -> Bools:
-    """Days on which a depot is closed, as for holidays of its own or repairs."""
+    """Days on which a depot is closed, for example for its own holidays or repairs."""
     begins = random.random((depots, days)) < CLOSURES / YEAR
     closed = np.zeros((depots, days), np.bool_)
     for depot, day in np.argwhere(begins).tolist():

@@ -1,8 +1,8 @@
 """Deduplication and reconciliation of a batch: every row is accepted, unchanged, or quarantined
 with its rule.
 
-The contract has asked each row alone. Here they are compared with one another, with what is known
-already, and with the days before them.
+The contract has checked each row alone. Here rows are compared with one another, with known
+readings, and with the days before them.
 """
 
 from __future__ import annotations
@@ -36,43 +36,42 @@ from forecaster.demand.validation.known_days import KnownDays
 from forecaster.demand.validation.quarantine import RowSentences, with_distinct_ids
 
 DAY_NOT_OVER, PARTIAL_DAY, SUPERSEDED = "day_not_over", "partial_day", "superseded"
-PLACES = 50  # depots and days that a finding names
-FEW_PARTS = 3  # rows of a day; where one of more is lost, the day is told a little low
-PARTS_LOST = (*CANNOT_BE_READ, "count_too_large")  # rules by which a row may be missing in a day's sum
+PLACES = 50  # depots and days named in a finding
+FEW_PARTS = 3  # rows of a day; if one of more rows is lost, the day is only a little too low
+PARTS_LOST = (*CANNOT_BE_READ, "count_too_large")  # rules whose rejected rows may be missing in a day's sum
 Column = Any  # a pandas Series
 
 
 @dataclass(frozen=True)
 class RepeatedDays:
-    """How a batch repeats days whose counts are known, a row a reading of such a day."""
+    """Repetition of days with known counts by a batch, one row per reading of such a day."""
 
     depots: pd.Index[Any]
-    depot: NDArray[np.integer[Any]]  # (readings,) place among the depots
+    depot: NDArray[np.integer[Any]]  # (readings,) position among the depots
     day: Ints  # (readings,) since 1970
-    restated: Bools  # (readings,) is the count gone, or another by more than a correction?
+    restated: Bools  # (readings,) the count is gone, or differs by more than a correction
     newest: int  # day of the batch
 
 
 @dataclass(frozen=True)
 class Batch:
-    """The rows of one batch, each of them once."""
+    """Rows of one batch, each exactly once."""
 
-    accepted: pd.DataFrame  # as `readings` describes
-    refused: pd.DataFrame  # as `quarantine` describes
+    accepted: pd.DataFrame  # as described in `readings`
+    refused: pd.DataFrame  # as described in `quarantine`
     unchanged: int = 0  # rows
-    single: bool = False  # is no depot's day told of twice among those accepted?
-    # the refused ones that may yet count, as readings
+    single: bool = False  # the accepted rows have at most one per depot and day
+    # rejected rows that may yet count, as readings
     superseded: pd.DataFrame = field(default_factory=pd.DataFrame)
     instants: pd.Series[int] = field(default_factory=lambda: pd.Series(dtype="int64"))
-    """What the source says of when it recorded those that are known since another instant, by
-    `_places`."""
-    repeated_days: RepeatedDays | None = None  # where the days of some are known
-    profiles: DayProfiles | None = None  # where shares of shifts are learned
-    findings: tuple[Finding, ...] = ()  # about its rows, before they were aggregated
+    """Declared instants of rows that count as known since another instant, by `_places`."""
+    repeated_days: RepeatedDays | None = None  # if days of some readings are already known
+    profiles: DayProfiles | None = None  # if shares of shifts are learned
+    findings: tuple[Finding, ...] = ()  # about its rows, before aggregation
 
     def refuse(self, where: Bools, rule: str, message: RowSentences, spec: Spec, now: datetime) -> Batch:
-        """The batch with some of the readings accepted so far in quarantine; `message` has one for
-        each of them."""
+        """Move some of the accepted readings to quarantine; `message` has one sentence for each of
+        them."""
         if not where.any():
             return self
         rows = self.accepted[where]
@@ -92,16 +91,16 @@ class Batch:
         )
 
     def size(self, part: pd.DataFrame) -> int:
-        """How many rows of the source a part stands for."""
+        """Number of source rows in a part."""
         return int(part["rows"].fillna(1).sum()) if "rows" in part else len(part)
 
 
 def daily_totals(rows: pd.DataFrame, repeated: pd.DataFrame | None = None) -> pd.DataFrame:
-    """One reading for each depot and day, of all its rows: their sum, unknown where one is; open
-    where one is.
+    """One reading per depot and day, from all its rows: the sum, unknown if one is unknown; open if
+    one is open.
 
-    The place is that of the last row. Covariates are the highest known; words the last known.
-    `repeated` are rows of the same depots and days that are only counted as rows.
+    The position is that of the last row. Numeric covariates are the highest known, words the last
+    known. `repeated` are rows of the same depots and days that only count as rows.
     """
     keys = [rows["depot_id"], rows["day"]]
     groups = rows.assign(rows=np.int32(1)).groupby(keys, observed=True, sort=False)
@@ -119,8 +118,8 @@ def daily_totals(rows: pd.DataFrame, repeated: pd.DataFrame | None = None) -> pd
 
 
 def whole_days(batch: Batch, contract: Contract, discarded: Collection[str] = ()) -> Batch:
-    """The batch with one reading for each depot and day; in quarantine are those of a day that is
-    not over. `discarded` are the ids of quarantined rows that a person set aside for good: days do
+    """Aggregate to one reading per depot and day, and quarantine days that are not over.
+    `discarded` are the ids of quarantined rows that a person set aside for good: days are complete
     without them."""
     rows, repeated, findings = without_repeated_orders(batch.accepted, contract.spec)
     findings, profiles = [*findings, *repeated_rows(rows, contract.spec, times_differ=contract.times_differ)], None
@@ -147,8 +146,8 @@ def whole_days(batch: Batch, contract: Contract, discarded: Collection[str] = ()
 
 
 def _without_cut_end(whole: Batch, contract: Contract) -> Batch:
-    """The batch with the readings of its last day in quarantine where the export ends within it, or a finding where
-    the rule only warns."""
+    """Quarantine the readings of the last day if the export ends within it; add a finding if the
+    rule only warns."""
     rule, end, spec = cut_windows.RULE, contract.ends.last_day(), contract.spec
     if end is None:
         return whole
@@ -173,7 +172,7 @@ def _left_out(rows: int) -> list[Finding]:
 
 
 def _without_negative_days(whole: Batch, contract: Contract) -> Batch:
-    """The batch with those days in quarantine on which more came back than went out."""
+    """Quarantine days on which returns exceed orders."""
     below = whole.accepted["demand"].to_numpy() < 0
     rows = whole.accepted[below]
     message = RowSentences.of(
@@ -187,8 +186,8 @@ def _without_negative_days(whole: Batch, contract: Contract) -> Batch:
 
 
 def _without_first_night(whole: Batch, contract: Contract) -> Batch:
-    """The batch with that business day in quarantine of which an export that begins at midnight has
-    nothing but the hours after it."""
+    """Quarantine the business day of which an export that begins at midnight only has the hours
+    after it."""
     first = contract.business_days.first_day
     if first is None or whole.accepted.empty:
         return whole
@@ -208,21 +207,20 @@ def _without_first_night(whole: Batch, contract: Contract) -> Batch:
 
 
 def _without_partial_days(whole: Batch, refused: pd.DataFrame, discarded: Collection[str], contract: Contract) -> Batch:
-    """The batch with those days in quarantine of which more rows cannot be read than corrections
-    change."""
+    """Quarantine days with a larger share of unreadable rows than corrections change."""
     parts = refused[refused["rule"].isin(PARTS_LOST) & ~refused["id"].isin(discarded) & refused["date"].notna()]
     if parts.empty:
         return whole
     parts = parts.assign(day=parts["date"].to_numpy("datetime64[D]").astype("int64"))
     lost = parts.groupby(["depot_id", "day"]).size()
-    # of many few lose rows
+    # few of many depots lose rows
     is_looked_at = whole.accepted["depot_id"].isin(parts["depot_id"].unique()).to_numpy()
     days = whole.accepted[is_looked_at]
     place = pd.MultiIndex.from_arrays([days["depot_id"].astype("str"), days["day"].astype("int64")])
     number = np.zeros(len(whole.accepted), np.int64)
     number[is_looked_at] = lost.reindex(place, fill_value=0).to_numpy()
     rows = number + whole.accepted["rows"].to_numpy()
-    # of which each is a large part
+    # each row is a large part of them
     few = FEW_PARTS if contract.spec.demand.aggregate == "sum" else 0
     is_partial = (number > CORRECTION * rows) & ((number > 1) | (rows <= few))
     is_partial &= ~np.isnan(whole.accepted["demand"].to_numpy())
@@ -239,8 +237,8 @@ def _without_partial_days(whole: Batch, refused: pd.DataFrame, discarded: Collec
 
 
 def without_repeats(batch: Batch, spec: Spec, now: datetime) -> Batch:
-    """The batch with repeats in quarantine."""
-    # labels are positions, and stay when rows go
+    """Quarantine repeated readings."""
+    # labels are positions, and stay when rows are removed
     batch = replace(batch, accepted=batch.accepted.reset_index(drop=True))
     repeats = reading_versions.repeats(batch.accepted, declared=spec.demand.columns.recorded_at is not None)
     for rule, places in repeats.broken.items():
@@ -255,10 +253,8 @@ def without_repeats(batch: Batch, spec: Spec, now: datetime) -> Batch:
 
 
 def with_earlier_rows(before: Batch, after: Batch, spec: Spec) -> Batch | None:
-    """The batch `before` the days before it were asked, with the last superseded row in the place
-    of each reading that they refused; None where there is no such row. `after` is what they left of
-    it.
-    """
+    """The batch `before` its check against history, with each reading that the check rejected
+    replaced by the last superseded row; None if there is no such row. `after` is the checked batch."""
     fallen = after.refused.iloc[len(before.refused) :]
     if before.superseded.empty or fallen.empty:
         return None
@@ -281,22 +277,22 @@ def with_earlier_rows(before: Batch, after: Batch, spec: Spec) -> Batch | None:
 
 
 def _places(rows: pd.DataFrame) -> pd.MultiIndex:
-    """Where each stands in its source, of which a line may have many readings."""
+    """Position of each reading in its source; a line may have many readings."""
     day = rows["day"].to_numpy() if "day" in rows else rows["date"].to_numpy("datetime64[D]")
     words = [rows[name].astype("str") for name in ("source", "depot_id")]
     return pd.MultiIndex.from_arrays([*words, rows["row"].astype("int64"), day.astype("int64")])
 
 
 def _readings(accepted: pd.DataFrame, spec: Spec) -> pd.MultiIndex:
-    """What each is a reading of: depot, day, and instant where the source tells it."""
+    """Identity of each reading: depot, day, and instant if the source declares it."""
     instant = [accepted["recorded_at"]] if spec.demand.columns.recorded_at else []
     return pd.MultiIndex.from_arrays([accepted["depot_id"].astype("str"), accepted["day"], *instant])
 
 
 def known_since_release(batch: Batch, released: pd.DataFrame, spec: Spec) -> Batch:
-    """The batch with readings that a person released known from then on.
+    """Set the instant of released readings to that of their release.
 
-    `released` has the columns id, rule, depot_id, day and recorded_at (µs since 1970), of the
+    `released` has the columns id, rule, depot_id, day and recorded_at (µs since 1970) of the
     decision.
     """
     if released.empty or batch.accepted.empty:
@@ -317,12 +313,11 @@ def known_since_release(batch: Batch, released: pd.DataFrame, spec: Spec) -> Bat
 def without_known(
     batch: Batch, known_days: KnownDays, spec: Spec, now: datetime, released: pd.DataFrame | None = None
 ) -> Batch:
-    """The batch with those readings accepted that the known ones do not hold; the others are
-    counted as unchanged.
+    """Keep only new readings as accepted; known ones are counted as unchanged.
 
-    So are those that a person decided against by releasing a superseded row of the same depot and
-    day (`released` as in `known_since_release`): that a source goes on saying what it said before
-    is no news.
+    So are readings that a person decided against by releasing a superseded row of the same depot
+    and day (`released` as in `known_since_release`): a source that repeats its earlier value is no
+    news.
     """
     if batch.accepted.empty:
         return batch
@@ -334,7 +329,7 @@ def without_known(
     counted, restated = np.zeros((2, len(batch.accepted)), np.bool_)
     for first, last, rows in known_days.between(
         int(day.min()), int(day.max())
-    ):  # no rule looks from one day at another
+    ):  # no rule compares one day with another
         at = days.between(first, last)
         part, declared = batch.accepted.iloc[at], spec.demand.columns.recorded_at is not None
         new_part = reading_versions.new_readings(part, rows, declared=declared, now=instant)
@@ -368,7 +363,7 @@ def _repeated_days(accepted: pd.DataFrame, counted: Bools, restated: Bools) -> R
 
 
 def quarantine_all(batch: Batch, reason: str, spec: Spec, now: datetime) -> Batch:
-    """The batch with everything in quarantine that was not refused already."""
+    """Quarantine all readings not rejected already."""
     everything = np.ones(len(batch.accepted), np.bool_)
     template = N_(
         "{place}: depot {depot} on {day}: found nothing wrong with this row, but its batch was stopped: {reason}"
@@ -378,7 +373,7 @@ def quarantine_all(batch: Batch, reason: str, spec: Spec, now: datetime) -> Batc
 
 
 def _message(rows: pd.DataFrame, last: pd.DataFrame | None, spec: Spec, rule: str) -> RowSentences:
-    """What is wrong with repeated rows; `last` has, row by row, those that count instead."""
+    """Sentences about repeated rows; `last` has, row by row, the readings that count instead."""
     values = {**start(rows), "column": spec.demand.columns.demand, "value": _counts(rows)}
     values["wanted"] = data_rules.requirement(rule)
     if last is None:
@@ -396,5 +391,5 @@ def _counts(rows: pd.DataFrame) -> Column:
 
 
 def start(rows: pd.DataFrame) -> dict[str, Column]:
-    """What a message about readings begins with: file:row, depot and day."""
+    """Start of a message about readings: file:row, depot and day."""
     return quarantine.where(rows) | {"day": day_words(rows)}

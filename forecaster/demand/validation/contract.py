@@ -1,9 +1,9 @@
-"""Data contract (schema validation): which readings are accepted, asked of each row alone.
+"""Data contract (schema validation): decide for each row alone whether its reading is accepted.
 
-A reading is typed first: an unknown value becomes NaN or NaT, a value that cannot be read becomes
-infinite or NaT. Then the rules that the pipeline file makes are asked of all rows at once. Of those
-that do not keep them all, a pandera schema names every rule that is broken; the first one in the
-order of `data_rules.OF_ROWS` is the reason that the reading goes to quarantine.
+A reading is typed first: unknown values become NaN or NaT, unreadable values infinite or NaT. Then
+the rules of the pipeline file are applied to all rows at once. For rows that break any, a pandera
+schema lists every broken rule; the first in the order of `data_rules.OF_ROWS` is the reason for
+quarantine.
 """
 
 from __future__ import annotations
@@ -58,27 +58,27 @@ from forecaster.demand.validation.notation_hints import Decimals, advice
 from forecaster.demand.validation.quarantine import RowSentences
 
 FIRST_DAY = pd.Timestamp("1970-01-01")
-# since the end of the day; next to the columns of a source, which do not start with a colon
+# time since the end of the day; stored with the columns of a source, which never start with a colon
 _AGE = ":age"
 _NOW = pd.Timedelta(0)
-_SAMPLE = 20_000  # rows of the first block that tell whether rows have times of day
-_SEVERAL_TIMES = 1.5  # a depot and day, on average
+_SAMPLE = 20_000  # rows of the first block that show whether rows have times of day
+_SEVERAL_TIMES = 1.5  # per depot and day, on average
 _BROKEN = N_("{place}: depot {depot} on {day}, column '{column}': found '{value}', wanted {wanted}{hint}")
 _UNDATED = N_("{place}: depot {depot}, column '{column}': found '{value}', wanted {wanted}{hint}")
 _UNFIT = N_("{place}: depot {depot} on {day}: found {fault}")
-Check = Callable[[Any], Any]  # which values keep a rule
+Check = Callable[[Any], Any]  # marks the values that keep a rule
 
 
 @dataclass(frozen=True)
 class SortedBlock:
-    """Every row of a block, once: accepted, or refused with the rule it broke."""
+    """Rows of a block, each once: accepted, or rejected with the broken rule."""
 
-    accepted: pd.DataFrame  # as `readings` describes
-    refused: pd.DataFrame  # as `quarantine` describes
+    accepted: pd.DataFrame  # as described in `readings`
+    refused: pd.DataFrame  # as described in `quarantine`
 
 
 class Contract:
-    """The data contract of one pipeline file as it stands for one batch; sorts its blocks."""
+    """Data contract of one pipeline file for one batch; sorts its blocks."""
 
     def __init__(
         self,
@@ -90,33 +90,31 @@ class Contract:
         kinds: Mapping[str, Kind] | None = None,
         waived: Mapping[str, int] | None = None,
     ) -> None:
-        """`now` is the instant of arrival, with its zone; `known_depots` are those of the depots
-        source, if one is declared; `zones` are the time zones of the depots that have one of their
-        own; `kinds` says which covariates are known to be numbers and which words, others are
-        judged by the first block; `waived` are the ids of quarantined rows that a person released,
-        with the instant of it in µs since 1970.
-        """
+        """Set up the contract for the arrival at `now`, an instant with a zone. `known_depots` are
+        those of the depots source, if declared; `zones` the time zones of depots with their own;
+        `kinds` the known kinds (number or word) of covariates, others are derived from the first
+        block; `waived` the ids of released rows, with the instant of the release in µs since 1970."""
         self.spec, self.now, self.known_depots = spec, now, known_depots
         self.zones, self.kinds, self.waived = dict(zones or {}), dict(kinds or {}), dict(waived or {})
         self._declared = arrow_words([] if known_depots is None else known_depots)
         self._notation = Notation.of(spec.demand.source)
-        # days of three columns are put together in ISO 8601
+        # days from three columns are joined as ISO 8601
         self._notation_of_days = self._notation if isinstance(spec.demand.columns.date, str) else PLAIN
         self.arrival = pd.Timestamp(now).tz_convert("UTC").as_unit("us")
         self.decimals, self.stamps, self.business_days = Decimals(spec), DayStamps(spec), BusinessDays(spec)
         self.ends, self.zeros_ahead = DayEnds(spec), ZerosAhead(spec)
         self._date_zone = ZoneInfo(spec.demand.date_zone) if spec.demand.date_zone else None
-        # do rows of one depot and day have different times of day, as the first block tells?
+        # rows of one depot and day have different times of day, judged by the first block
         self.times_differ = False
         self.left_out = 0  # rows below 0 that count as 0
         self._first = True
-        # rule → distinct depots, and which of them pass
+        # rule → distinct depots, and marks of those that pass
         self._ids, self._checked = Ids(), dict[str, tuple[Any, Any]]()
 
     def sort(self, block: pd.DataFrame) -> SortedBlock:
-        """Sort the rows of a block, as a source's feed gives them, into accepted and refused ones.
+        """Sort the rows of a block from a source's feed into accepted and rejected ones.
 
-        Raises SpecError when a known-future covariate has a name that the demand table itself uses.
+        Raises SpecError when the demand table itself uses the name of a known-future covariate.
         """
         block = block.reset_index(drop=True)
         names = covariate_columns(self.spec, block)
@@ -140,11 +138,11 @@ class Contract:
         return [*self.stamps.findings(self.spec), *self.business_days.findings(), *self.zeros_ahead.findings()]
 
     def _typed(self, block: pd.DataFrame, kinds: Mapping[str, Kind]) -> pd.DataFrame:
-        """The rows in the types of their columns, each in its depot's time zone."""
+        """Convert the rows to the types of their columns, in each depot's time zone."""
         columns, counts = self.spec.demand.columns, pd.Series(1.0, block.index)
         depots = self._ids(block[columns.depot_id])
         if self.spec.demand.aggregate != "count":
-            counts = numbers(block[columns.demand], self._notation)  # of all zones, for they have one mark
+            counts = numbers(block[columns.demand], self._notation)  # for all zones at once, since they share one mark
         if self.zones and len(block):
             zones = self._zones(depots)
             of_zones = [(ZoneInfo(zone), block[zones == zone]) for zone in pd.unique(zones)]
@@ -155,14 +153,14 @@ class Contract:
         return typed.assign(depot_id=depots, row=block[ROW], source=block[FILE], **{FAULT: block[FAULT]})
 
     def today(self, depots: Column) -> NDArray[np.int64]:
-        """The local day on which the batch arrived at each of the depots, in days since 1970."""
+        """Local day of the batch's arrival at each depot, in days since 1970."""
         zones, (hours, minutes) = self._zones(depots), self._day_starts
         late = pd.Timedelta(hours=hours, minutes=minutes)
         local_days = {zone: (self.arrival.tz_convert(zone).tz_localize(None) - late).normalize() for zone in {*zones}}
         return np.array([local_days[zone].asm8.astype("datetime64[D]").astype(np.int64) for zone in zones], np.int64)
 
     def _zones(self, depots: Column) -> NDArray[np.object_]:
-        """The name of each depot's time zone."""
+        """Time zone of each depot."""
         zone_names = [self.zones.get(depot, self.spec.timezone) for depot in depots.cat.categories]
         names: NDArray[np.object_] = np.asarray(zone_names, object)[depots.cat.codes.to_numpy()]
         return names
@@ -223,8 +221,7 @@ class Contract:
         return self.arrival.tz_localize(None).to_datetime64()
 
     def _rules(self, kinds: Mapping[str, Kind]) -> dict[str, dict[str, Check]]:
-        """Column → rule → which of its typed values keep it; NaN does where nothing else is
-        said."""
+        """Checks by column and rule, which mark typed values that keep it; NaN passes unless noted."""
         limit, arrival = self.spec.demand.rules.max_demand, self.arrival
         whole = self.spec.demand.aggregate != "none"
         depot = {"depot_missing": lambda words: words != "", "depot_form": self._well_formed}
@@ -249,12 +246,12 @@ class Contract:
                 "recorded_at_form": lambda instant: instant.notna(),
                 "recorded_in_future": lambda instant: ~(instant > arrival),
             },
-            # a day of many rows is judged when they are put together
+            # a day of many rows is judged after aggregation
             **({} if whole else {_AGE: {"day_not_over": lambda age: ~(age < _NOW)}}),
         }
 
     def _once_per_depot(self, rule: str, passes: Check) -> Check:
-        """A check of depots that asks each distinct one once, of all blocks that have the same."""
+        """Check of depots that runs once per distinct depot for all blocks with the same ones."""
 
         def check(depots: Column) -> Column:
             distinct = depots.cat.categories
@@ -268,17 +265,15 @@ class Contract:
         return are_among(words, self._declared)
 
     def _well_formed(self, words: pd.Index[Any]) -> Bools:
-        """Which ids are in one line; those of the depots source are, and others are looked at in
-        each block."""
+        """Mark ids on one line; those of the depots source are, others are checked in each block."""
         fits = self._is_declared(words)
         fits[~fits] = in_one_line(words[~fits])
         return fits
 
     def _broken(self, block: pd.DataFrame, typed: pd.DataFrame, kinds: Mapping[str, Kind]) -> pd.DataFrame:
-        """The rows that break a rule, with the first one that they break, and the column that broke
-        it."""
+        """Rows that break a rule, with the first broken rule and its column."""
         rules = self._rules(kinds)
-        suspects = typed[~_passes_all(typed, rules)]  # few: pandera need not look at the others
+        suspects = typed[~_passes_all(typed, rules)]  # few rows, so that pandera need not check all
         try:
             if len(suspects):
                 _schema(rules).validate(suspects, lazy=True)
@@ -293,8 +288,7 @@ class Contract:
         return pd.DataFrame({"rule": [], "column": []}, index=typed.index[:0], dtype="str")
 
     def _waived(self, cases: pd.DataFrame, block: pd.DataFrame, typed: pd.DataFrame) -> Column:
-        """Broken rules that a person waived; those rows are known from that person's decision
-        on."""
+        """Mark broken rules that a person waived; such rows are known from the decision on."""
         waived = pd.Series(False, index=cases.index)
         for rule, rows in cases.groupby("check") if self.waived else ():
             if OF_ROWS[str(rule)].releasable:
@@ -313,7 +307,7 @@ class Contract:
         return quarantine.rows(typed, broken["rule"], message, content, self.arrival)
 
     def _messages(self, block: pd.DataFrame, typed: pd.DataFrame, broken: pd.DataFrame) -> RowSentences:
-        """file:row, depot, what was found and what was wanted, for each refused row."""
+        """Message for each rejected row: file:row, depot, found and wanted value."""
         columns, messages = self.spec.demand.columns, list[RowSentences]()
         column_of = {"depot_id": columns.depot_id, "date": columns.day, "demand": columns.demand, _AGE: columns.day}
         column_of |= {"open": columns.open or "", "recorded_at": columns.recorded_at or columns.day}
@@ -335,7 +329,7 @@ class Contract:
         return RowSentences.in_order(messages, block.index)
 
     def _hint(self, rule: str, found: pd.Series, depots: pd.Series) -> Any:
-        """Advice of the rows that break a rule, or of all of them."""
+        """Advice per row that breaks a rule, or one for all of them."""
         if rule in ("count_form", "covariate_form"):
             return advice(found)
         if rule == RULE and self.kinds:
@@ -346,13 +340,13 @@ class Contract:
 
     @property
     def _spread(self) -> tuple[str, ...]:
-        """The columns of readings that are headers and cells of a wide source."""
+        """Columns of readings that are headers and cells of a wide source."""
         columns, wide = self.spec.demand.columns, self.spec.demand.source.wide
         headers = {"depots": columns.depot_id, "days": columns.day}
         return (headers[wide], columns.demand) if wide else ()
 
     def _header(self, rows: pd.DataFrame) -> Column:
-        """The header of each reading's column in a wide source."""
+        """Header of each reading's column in a wide source."""
         return quarantine.legible(rows[self._spread[0]])
 
     def _requirement(self, rule: str) -> str:
@@ -366,7 +360,7 @@ class Contract:
 
 
 def _several_times(typed: pd.DataFrame, stamps: Column) -> bool:
-    """Do rows of one depot and day have different times of day?"""
+    """True if rows of one depot and day have different times of day."""
     sample = typed[["depot_id", "date"]].assign(stamp=stamps)
     sample = sample[sample["date"].notna()]
     days, instants = (len(sample.drop_duplicates(["depot_id", name])) for name in ("date", "stamp"))
@@ -374,7 +368,7 @@ def _several_times(typed: pd.DataFrame, stamps: Column) -> bool:
 
 
 def _passes_all(typed: pd.DataFrame, rules: Mapping[str, Mapping[str, Check]]) -> NDArray[np.bool_]:
-    """Which rows break no rule."""
+    """Mark rows that break no rule."""
     passing = np.ones(len(typed), np.bool_)
     for column, checks in rules.items():
         for passes in checks.values():

@@ -1,7 +1,7 @@
-"""Validation of events against depots and readings: kinds that nothing uses, places of no depot,
-closures that go on.
+"""Validation of events against depots and readings: kinds that nothing uses, places without a
+depot, and closures without an end.
 
-Events that lie outside the history and the days ahead are none of anybody's concern.
+Events outside the history and the days ahead are ignored.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from forecaster.demand.validation.known_days import KnownDays
 from forecaster.demand.validation.reference_tables import AnnouncedRows, RowFindings
 from forecaster.lake import Lake
 
-_NAMED = 5  # closures that a finding names
-_SHOWN = 60  # characters of a kind that a message shows
+_NAMED = 5  # closures named in a finding
+_SHOWN = 60  # characters of a kind in a message
 _CLOSED = """
 closed close closing closes shut shutdown shuttered dayoff off geschlossen schliessung schliesstag ruhetag zu dicht
 betriebsferien cerrado cerrada cierre ferme fermee fermeture chiuso chiusa chiusura gesloten sluiting dichte fechado
@@ -36,21 +36,20 @@ fechada fechamento encerrado encerramento stangt stangd lukket suljettu zamkniet
 kapali закрыто закрытие закрыт 休業 休業日 定休日 关闭 闭店 關閉 휴무 휴업
 """  # words for it in plain letters
 
-# words for days that are short, in plain letters
+# words for shortened days, in plain letters
 _IN_PART = "early earlier late later half part partial partly short shorter reduced fruher halb temprano medio tot demi"
 
 
 @dataclass(frozen=True)
 class Period:
-    """The days that matter: of the history, and those ahead."""
+    """Relevant days: those of the history, and those ahead."""
 
     first: np.datetime64
-    last: np.datetime64  # of the days ahead
+    last: np.datetime64  # last day ahead
 
 
 def period(accepted: pd.DataFrame, known_days: KnownDays, spec: Spec, now: datetime) -> Period:
-    """The days of a batch and those known next to it, and the days ahead of the newest that is
-    over."""
+    """Days of a batch and known ones next to it, and the days ahead of the newest day that is over."""
     over = np.datetime64(now.astimezone(spec.zone).date(), "D") - np.timedelta64(1, "D")
     own = accepted["day"].agg(["min", "max"]).to_numpy() if len(accepted) else np.zeros(0, np.int32)
     days = np.concatenate([known_days.days, own]).astype(np.int64).view("datetime64[D]")
@@ -61,12 +60,11 @@ def period(accepted: pd.DataFrame, known_days: KnownDays, spec: Spec, now: datet
 def depots_concerned(
     depots: pd.DataFrame | None, announced: AnnouncedRows, accepted: pd.DataFrame, lake: Lake
 ) -> pd.DataFrame:
-    """The depots that an event may concern: those of the depots source, else those of the
-    readings."""
+    """Depots that an event may concern: those of the depots source, else those of the readings."""
     if depots is not None:
         return depots
     ids = set(accepted["depot_id"].cat.categories)
-    # read only where a name is missing: it may be long
+    # read the lake only if a name is missing: it may be large
     if not ids.issuperset(announced.table["depot_id"].dropna()):
         ids |= set(pc.unique(lake.read("demand", columns=["depot_id"], codes=True)["depot_id"]).to_pylist())
     return pd.DataFrame({"depot_id": sorted(ids)}, dtype="str")
@@ -75,8 +73,8 @@ def depots_concerned(
 def event_findings(
     announced: AnnouncedRows, depots: pd.DataFrame, former: Collection[str], period: Period, spec: Spec
 ) -> list[Finding]:
-    """Findings about the events of a period; `depots` have a depot_id and the attributes that are
-    known, `former` holds ids that are aliases."""
+    """Findings about the events of a period; `depots` have a depot_id and the known attributes,
+    `former` holds ids that are aliases."""
     table = announced.table
     is_near = (table["date"] <= pd.Timestamp(period.last)) & (table["until"] >= pd.Timestamp(period.first))
     near = AnnouncedRows(announced.written[is_near], table[is_near])
@@ -92,8 +90,8 @@ def event_findings(
 
 
 def _find_unused_kinds(near: AnnouncedRows, spec: Spec, tell: RowFindings) -> None:
-    """Tell of kinds that neither close nor are a covariate: a finding for each kind that may have
-    been meant, and one for the others."""
+    """Report kinds that are neither a closure nor a covariate: one finding per kind that was
+    probably meant, and one for the others."""
     assert spec.calendar.events is not None
     used = (CLOSURE, *spec.calendar.known_future)
     kinds = near.table["kind"]
@@ -116,7 +114,7 @@ def _kind_meant(kind: str, used: Iterable[str]) -> str | None:
 def _find_unmatched_places(
     near: AnnouncedRows, scope: EventScope, former: Collection[str], spec: Spec, tell: RowFindings
 ) -> None:
-    """Tell of events whose address no depot fits, by the first part of it that no depot fits
+    """Report events whose address matches no depot, by the first part of it that matches none
     alone."""
     assert spec.calendar.events is not None
     columns, address = spec.calendar.events.columns, _current(near.table, former)
@@ -142,17 +140,17 @@ def _place_hint(word: str, name: str, scope: EventScope, former: Collection[str]
     meant = nearest_word(word, places)
     if meant and unicodedata.normalize("NFC", meant) == unicodedata.normalize("NFC", word) and meant != word:
         return sentence(N_("; it differs from '{name}' only in its Unicode form"), name=meant)
-    # which is right, and of another depot's address
+    # it is right, and part of another depot's address
     return did_you_mean(meant if meant != word else None)
 
 
 def _asked(hint: str) -> str:
-    """The hint in brackets; in other languages it follows a semicolon there too."""
+    """Hint in parentheses; in other languages, too, it follows a semicolon."""
     return restored(stored(hint), f" ({hint.removeprefix('; ')})") if hint else ""
 
 
 def _culprit(address: tuple[str, ...], scope: EventScope) -> str:
-    """The column of an address that no depot fits, "" when one fits it all."""
+    """Column of an address that matches no depot; "" if a depot matches the whole address."""
     if len(scope.rows(address)):
         return ""
     alone = [
@@ -165,7 +163,7 @@ def _culprit(address: tuple[str, ...], scope: EventScope) -> str:
 def _long_closures(
     near: AnnouncedRows, scope: EventScope, former: Collection[str], period: Period, spec: Spec
 ) -> list[Finding]:
-    """A finding about depots that are closed on the last day ahead and later, the longest closure
+    """Finding about depots that are closed on the last day ahead and later, the longest closure
     first."""
     table = near.table
     is_long = (table["kind"].map(fold) == fold(CLOSURE)) & (table["until"] > pd.Timestamp(period.last))
@@ -190,6 +188,6 @@ def _long_closures(
 
 
 def _current(table: pd.DataFrame, former: Collection[str]) -> pd.DataFrame:
-    """The addresses of events; those of former ids, whose depot is known, are everybody's here."""
+    """Addresses of events; former ids, whose depot is known, count as matching every depot here."""
     address = addresses(table)
     return address.assign(depot_id=address["depot_id"].where(~address["depot_id"].isin(list(former)), ""))

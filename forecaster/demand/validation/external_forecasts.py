@@ -1,7 +1,7 @@
-"""External forecasts of another system, to compare with; rows that cannot be read become findings.
+"""Read the forecasts of another system for comparison; unreadable rows become findings.
 
-The source is read whole each night and nothing of it is kept, but for what came of its forecasts
-(`track_accuracy`).
+Each nightly run reads the whole source; nothing of it is stored except the accuracy of its
+forecasts (`track_accuracy`).
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from forecaster.demand.history import aliases
 from forecaster.demand.validation import similar_ids
 from forecaster.demand.validation.reference_tables import LEFT_OUT, RowFindings
 
-FOREVER = 100_000  # days since 1970 that no day reaches
-UNDATED = 0  # the day on which a forecast was made that does not say so: before all
+FOREVER = 100_000  # days since 1970, later than any real day
+UNDATED = 0  # day assumed for forecasts without one: before all others
 
 
 @dataclass(frozen=True, eq=False)
 class ExternalForecasts:
-    """Forecasts by rising `key`: of a depot and day of a panel, in the order in which they were
-    made."""
+    """Forecasts in ascending order of `key`: depot and day of a panel, then the order in which they
+    were made."""
 
     key: NDArray[np.int64]
     orders: NDArray[np.float64]
     history: int  # days of the panel
 
     def by(self, depot: NDArray[np.intp], day: NDArray[np.intp], morning: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The last forecast of each depot and day that was made by a morning (days since 1970); NaN
-        where none was."""
+        """Last forecast of each depot and day made by a morning (days since 1970); NaN if there is
+        none."""
         if not len(self.key):
             return np.full(len(depot), np.nan)
         keys = _key(depot, day, morning, self.history)
@@ -50,10 +50,10 @@ class ExternalForecasts:
 def external_forecasts(
     spec: Spec, panel: Panel, former: pd.DataFrame, findings: list[Finding]
 ) -> ExternalForecasts | None:
-    """Forecasts of the declared system for the panel's days; None where none is declared. `former`
-    are resolved aliases.
+    """Forecasts of the declared system for the panel's days; None if none is declared. `former` are
+    resolved aliases.
 
-    Raises SourceError and its kin as `sources.read` does.
+    Raises SourceError and its subclasses, as `sources.read` does.
     """
     if spec.legacy is None:
         return None
@@ -69,7 +69,7 @@ def external_forecasts(
     tell("row_form", rows[~is_whole], columns.depot_id, N_("as many fields as the header"), LEFT_OUT)
     is_valid = is_whole
     dated = sentence(N_("a date such as {day}"), day=notation.day)
-    # a row is told of once, by the first thing that is wrong with it
+    # each row is reported once, for its first fault
     for column, fits, form in (
         (columns.date, date.notna(), dated),
         (columns.forecast, np.isfinite(orders) & (orders >= 0), N_("a number of 0 or more")),
@@ -90,7 +90,7 @@ def external_forecasts(
     usable = (is_valid & (row >= 0)).to_numpy() & (day >= 0) & (day < panel.history)
     on = np.full(len(rows), UNDATED) if made_on is None else parsing.day_numbers(made_on.to_numpy())
     key = _key(row.to_numpy()[usable], day[usable], on[usable], panel.history)
-    order = np.argsort(key, kind="stable")  # of the same day, the later row counts
+    order = np.argsort(key, kind="stable")  # for the same day, the later row counts
     return ExternalForecasts(key[order], orders.to_numpy()[usable][order], panel.history)
 
 

@@ -1,5 +1,5 @@
-"""Completeness and staleness checks of a feed: flat lines, depots that are silent, one by one or
-many at once, a day that came for few depots, days that are low at nearly all of them."""
+"""Completeness and staleness checks of a feed: flat lines, silent depots, one by one or many at
+once, days with few depots, and days that are low at nearly all depots."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from numpy.typing import NDArray
 
 from forecaster.core.arrays import Bools, Days, Doubles, Floats, Ints
 
-# runs of such a length that chance may bring to a depot, before one is worth telling of
+# expected number of runs this long by chance below which a run is reported
 RARE = 1e-3
-# a count that is no smaller never stands still by chance, however few the depot's other days are
+# counts from here on never stand still by chance, however few other days the depot has
 NEVER_BY_CHANCE = 10
-APART = 28  # known days next to the run that must tell how often a depot's counts repeat
-A_WEEK = 7  # days, after which a depot that is open on one weekday alone has been heard again
-MANY = 0.2  # of the depots in business, whose readings never end on about the same day by chance
-SAME_WEEKDAYS = 4  # that tell how many depots such a day has; a feed that is younger is not judged
-NEARLY_ALL = 0.8  # of the depots must be low on a day
-# depots that tell a low day, and what is usual of them together: less is low by chance
+APART = 28  # known days outside the run needed to estimate how often a depot's counts repeat
+A_WEEK = 7  # days after which a depot that is open on one weekday alone must have reported again
+MANY = 0.2  # share of the depots in business whose readings never end on about the same day by chance
+SAME_WEEKDAYS = 4  # same weekdays that give the usual number of depots; younger feeds are not judged
+NEARLY_ALL = 0.8  # share of the depots that must be low on a day
+# depots needed to detect a low day, and their usual total: lower ones are low by chance
 FEWEST, AT_LEAST = 3, 50
-KNOWN = 3  # of the same weekdays before, that tell what is usual of a depot
-_CELLS = 1 << 18  # looked at together
+KNOWN = 3  # known earlier same weekdays needed for a depot's usual count
+_CELLS = 1 << 18  # processed at a time
 
 Places = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
 class FlatLines:
-    """Runs of one count, by depot; `first` and `last` are days of the grid, `known_days` how many
-    days from one to the other were known."""
+    """Runs of one count, by depot; `first` and `last` are days of the grid, `known_days` is the
+    number of known days between them."""
 
     depot: Ints
     first: Ints
@@ -43,7 +43,7 @@ class FlatLines:
 
 @dataclass(frozen=True)
 class Silences:
-    """Depots in business that have had no reading for so many days; the longest silence first."""
+    """Depots in business without a reading for the given number of days; the longest silence first."""
 
     depot: Ints
     days: Ints
@@ -54,7 +54,7 @@ class Silences:
 
 @dataclass(frozen=True)
 class ThinDay:
-    """A day of the grid that came for `depots` depots, where `expected` were usual."""
+    """Day of the grid with readings of `depots` depots, where `expected` are usual."""
 
     day: int
     depots: int
@@ -63,7 +63,7 @@ class ThinDay:
 
 @dataclass(frozen=True)
 class LowDay:
-    """A day of the grid with so many orders at so many depots, where `usual` are usual."""
+    """Day of the grid with a `total` of orders at `depots` depots, where `usual` is usual."""
 
     day: int
     total: float
@@ -72,8 +72,8 @@ class LowDay:
 
 
 def low_days(counts: Floats, fresh: Bools, closed: Bools | None = None, *, thin_share: float) -> list[LowDay]:
-    """Days with fresh counts on which nearly all depots have less than `thin_share` of what is
-    usual, as where part of a day is missing, or zeros stand for it; the days are in order.
+    """Days with fresh counts on which nearly all depots have less than `thin_share` of the usual,
+    for example because part of a day is missing or zeros replace it; in order of days.
 
     Usual is the median of the last four same weekdays, of which `KNOWN` must be known. Shapes as in
     `thin_day`.
@@ -85,7 +85,7 @@ def low_days(counts: Floats, fresh: Bools, closed: Bools | None = None, *, thin_
     days = np.flatnonzero(is_new)
     days = days[days >= 7 * SAME_WEEKDAYS]
     totals_before = np.stack([totals[days - 7 * week] for week in range(1, SAME_WEEKDAYS + 1)])
-    # few are left to look at closely
+    # few days need a closer look
     suspects = days[totals[days] < thin_share * np.median(totals_before, axis=0)]
     low = (_low_day(counts, closed, int(day), thin_share) for day in suspects)
     return [day for day in low if day is not None]
@@ -109,11 +109,11 @@ def _low_day(counts: Floats, closed: Bools | None, day: int, thin_share: float) 
 def flat_lines(counts: Floats, fresh: Bools, closed: Bools | None = None, *, flat_days: int) -> FlatLines:
     """Runs of the same count on at least `flat_days` consecutive known days, some of them fresh.
 
-    `counts` (depots, days) hold consecutive days, NaN = not known; days said to be closed are left
-    out. A run such as chance brings is none: how often a count repeats, or how often none come, is
-    learned from the depot's other days, of which at least APART must be known, or the count reach
-    NEVER_BY_CHANCE. A run of zeros is one where the depot usually has some. Where a depot never had
-    another count above zero, its days without any do not end the run.
+    `counts` (depots, days) hold consecutive days, NaN = unknown; days declared closed are skipped.
+    Runs that chance explains are not reported: the frequency of repeated counts, or of zeros, is
+    estimated from the depot's other days, of which at least APART must be known, unless the count
+    reaches NEVER_BY_CHANCE. Runs of zeros count only if the depot usually has orders. If a depot
+    never had another count above zero, its zeros do not end the run.
     """
     parts = [np.zeros((4, 0), np.intp)]
     batch = np.flatnonzero(fresh.any(axis=1))
@@ -124,7 +124,7 @@ def flat_lines(counts: Floats, fresh: Bools, closed: Bools | None = None, *, fla
         if closed is not None:
             has_count &= ~closed[rows]
         has_count &= ~_without_any(counts[rows], has_count)
-        # few depots are left to look at closely
+        # few depots need a closer look
         with_runs = np.unique(_runs(counts[rows], has_count, flat_days)[0])
         parts.append(_flat(rows[with_runs], counts, fresh, has_count[with_runs], flat_days))
     depot, first, last, days = np.concatenate(parts, axis=1).astype(np.int32)
@@ -132,11 +132,11 @@ def flat_lines(counts: Floats, fresh: Bools, closed: Bools | None = None, *, fla
 
 
 def silent_depots(last: Days, opened: Days, closed: Days, newest: np.datetime64, *, max_gap_days: int) -> Silences:
-    """Depots in business on the `newest` day of the feed whose last reading lies more than
-    `max_gap_days` before it.
+    """Depots in business on the `newest` day of the feed whose last reading is more than
+    `max_gap_days` older.
 
-    `last` reading (or day said to be closed), first day of business and first day out of business,
-    (depots,); NaT where there is none. Where a depot never had a reading, its first day of business
+    `last` reading (or day declared closed), first day of business and first day out of business,
+    (depots,); NaT if there is none. For depots without any reading, the first day of business
     counts.
     """
     last_heard = np.where(np.isnat(last), opened, last)
@@ -147,14 +147,14 @@ def silent_depots(last: Days, opened: Days, closed: Days, newest: np.datetime64,
 
 
 def early_ends(last: Days, closed: Days, newest: np.datetime64, *, longest: int) -> Silences | None:
-    """Depots in business whose last reading lies more than `A_WEEK` before the `newest` day, where
-    these are `MANY` of all: a feed that stopped for them together, days before any one of them is
-    silent for long.
+    """Depots in business whose last reading is more than `A_WEEK` older than the `newest` day, if
+    these are at least `MANY` of all: the feed stopped for them together, days before any of them
+    counts as silent.
 
-    `last` reading and first day out of business as in `silent_depots`; one without a reading for
-    more than `longest` days is none of all.
+    `last` reading and first day out of business as in `silent_depots`; depots without a reading for
+    more than `longest` days are not counted.
     """
-    # NaN where there never was a reading
+    # NaN if there never was a reading
     gap = (newest - last).astype("timedelta64[D]").astype(np.float64)
     in_business = (gap <= longest) & ~(closed <= newest)
     rows = np.flatnonzero(in_business & (gap > A_WEEK))
@@ -165,11 +165,11 @@ def early_ends(last: Days, closed: Days, newest: np.datetime64, *, longest: int)
 
 
 def thin_day(counts: Floats, fresh: Bools, closed: Bools | None = None, *, thin_share: float) -> ThinDay | None:
-    """The newest day of the batch, where it is new and came for fewer than `thin_share` of the
-    usual number of depots.
+    """Newest day of the batch, if it is new and has fewer than `thin_share` of the usual number of
+    depots.
 
     Usual is the smaller of: depots of the day before; median of the last four same weekdays, all of
-    which must lie in the grid. A depot that is said to be closed counts as one that came.
+    which must be in the grid. A depot declared closed counts as present.
     """
     days = np.flatnonzero(fresh.any(axis=0))
     if not days.size or days[-1] < 7 * SAME_WEEKDAYS:
@@ -187,8 +187,8 @@ def thin_day(counts: Floats, fresh: Bools, closed: Bools | None = None, *, thin_
 
 
 def _flat(depots: Places, counts: Floats, fresh: Bools, has_count: Bools, least: int) -> Places:
-    """Depot, first day, last day and number of known days of the runs, (4, runs), that are no
-    chance and hold fresh."""
+    """Depot, first day, last day and number of known days of the runs, (4, runs), that are not due
+    to chance and contain fresh counts."""
     row, begin, end = _runs(counts[depots], has_count, least)
     fresh_before = np.concatenate([[0], np.cumsum(fresh[depots][has_count])])
     unlikely = (fresh_before[end] > fresh_before[begin]) & (
@@ -199,8 +199,8 @@ def _flat(depots: Places, counts: Floats, fresh: Bools, has_count: Bools, least:
 
 
 def _without_any(counts: Floats, has_count: Bools) -> Bools:
-    """The zeros of depots whose other counts are all the same, and no small ones: days off, not a
-    second count."""
+    """Mark zeros of depots whose other counts are all equal and not small: days off, not a second
+    value."""
     is_positive = has_count & (counts > 0)
     highest = counts.max(axis=1, where=is_positive, initial=0)
     lowest = counts.min(axis=1, where=is_positive, initial=np.inf)
@@ -210,7 +210,7 @@ def _without_any(counts: Floats, has_count: Bools) -> Bools:
 
 
 def _runs(counts: Floats, has_count: Bools, least: int) -> tuple[Places, Places, Places]:
-    """Row, begin and end of the runs of at least `least` equal counts; begin and end are places
+    """Row, begin and end of the runs of at least `least` equal counts; begin and end are positions
     among known cells."""
     value, ends = counts[has_count], np.cumsum(np.count_nonzero(has_count, axis=1))
     differs = np.ones(len(value) + 1, bool)
@@ -222,7 +222,7 @@ def _runs(counts: Floats, has_count: Bools, least: int) -> tuple[Places, Places,
 
 
 def _expected(counts: Floats, has_count: Bools, row: Places, begin: Places, end: Places) -> Doubles:
-    """Expected number of runs as long as each of these, from the depot's other days; infinite where
+    """Expected number of runs of at least these lengths, from the depot's other days; infinite if
     they are too few."""
     value, owner = counts[has_count], np.nonzero(has_count)[0]
     follows, none = owner[1:] == owner[:-1], value == 0
@@ -235,7 +235,7 @@ def _expected(counts: Floats, has_count: Bools, row: Places, begin: Places, end:
     days = per_row(np.ones(len(value), bool)) - length
     pairs = np.where(zero, per_row(follows & none[:-1]), per_row(follows & ~none[:-1])) - length + 1
     equal = np.where(zero, per_row(same & none[:-1]), per_row(same & ~none[:-1])) - length + 1
-    # of counts, one more pair that repeats and one that does not: nobody's counts never repeat
+    # smoothed by one repeating and one non-repeating pair: no depot's counts never repeat
     repeats = np.where(zero, equal / (pairs + 1), (equal + 1) / (pairs + 2))
     zeros = np.where(zero, (per_row(none) - length + 1) / (days + 2), 0)
     expected = days * np.maximum(repeats, zeros) ** (length - 1.0)

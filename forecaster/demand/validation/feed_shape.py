@@ -1,5 +1,5 @@
-"""What the shape of a whole batch says: rows that cannot be read, sheets that are not read, and
-parts of a day that nobody adds up."""
+"""Checks of the shape of a whole batch: unreadable rows, unread sheets, and parts of a day that are
+not added up."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from forecaster.demand.validation.days import order as day_order
 from forecaster.demand.validation.quarantine import first_message
 
 CANNOT_BE_READ = ("row_form", "depot_missing", "date_form", "count_form", "covariate_form", "recorded_at_form")
-FEW_ROWS = 10  # that cannot be read are told of one by one and no more, whatever their share
-WHOLE_DEPOT = 28  # rows of a depot, none of which can be read, are no slip
-FEW_DAYS = 10  # with several rows are told of one by one
-MOST_DAYS = 0.5  # of the depot days, above which several rows are the rule
-# of the days with several rows; where fewer have different counts, the rows are copies
+FEW_ROWS = 10  # unreadable rows up to this number are reported only one by one, whatever their share
+WHOLE_DEPOT = 28  # this many rows of a depot, all unreadable, are no slip
+FEW_DAYS = 10  # days with several rows up to this number are reported only one by one
+MOST_DAYS = 0.5  # share of the depot-days above which several rows are the rule
+# share of the days with several rows; if fewer have different counts, the rows are copies
 DIFFERENT = 0.2
-# of the days, with different counts side by side, are parts however little they differ
+# share of the days above which different counts on adjacent rows are parts, however little they
+# differ
 NEARLY_EVERY = 0.9
 NAMED_SHEETS = 12  # in a message
-PLACES = 50  # depots and days that a finding names
+PLACES = 50  # depots and days named in a finding
 
 
 def unreadable(
     refused: pd.DataFrame, accepted: pd.DataFrame, read: int, discarded: Collection[str], spec: Spec
 ) -> list[Finding]:
-    """A finding when more of the `read` rows cannot be read than the rules allow, or none of a
-    depot's, or none of its highest or lowest counts.
+    """Finding if more of the `read` rows are unreadable than the rules allow, or all of a depot's,
+    or all of its highest or lowest counts.
 
-    `refused` are the rows in quarantine, as `quarantine` describes; those that a person discarded
-    do not count.
+    `refused` are the quarantined rows, as described in `quarantine`; discarded ones do not count.
     """
     rules_that_count = (*CANNOT_BE_READ, "depot_missing")
     rows = refused[refused["rule"].isin(rules_that_count) & ~refused["id"].isin(discarded)]
@@ -70,8 +70,8 @@ def unreadable(
 def unread_sheets(
     further: Iterable[FurtherSheets], accepted: pd.DataFrame, spec: Spec, now: datetime
 ) -> Iterable[Finding]:
-    """A finding where further sheets have the columns of the one that is read; where the pipeline
-    file names that one, only where they hold newer days that are over."""
+    """Finding if further sheets have the same columns as the one that is read; if the pipeline file
+    names that one, only if they hold newer days that are over."""
     source = spec.demand.source
     over = np.datetime64(now.astimezone(spec.zone).date(), "D").astype(np.int64)
     newest = int(accepted["day"].max()) if len(accepted) else 0
@@ -96,8 +96,7 @@ def unread_sheets(
 
 
 def day_month_order(accepted: pd.DataFrame, refused: pd.DataFrame, spec: Spec) -> list[Finding]:
-    """A finding when days are far apart, and follow one another with day and month, or year, the
-    other way round."""
+    """Finding if days are far apart, but consecutive with day and month, or day and year, swapped."""
     is_ahead = (refused["rule"] == "day_not_over") & refused["date"].notna()
     days_ahead = refused.loc[is_ahead, "date"].drop_duplicates().to_numpy("datetime64[D]").astype("int64")
     days = pd.unique(accepted["day"])
@@ -108,8 +107,8 @@ def day_month_order(accepted: pd.DataFrame, refused: pd.DataFrame, spec: Spec) -
 
 
 def decimals(notation: notation_hints.Decimals, spec: Spec) -> list[Finding]:
-    """A finding when nearly every count with decimals may as well be a number of thousands; where
-    the decimal comma is declared, it only warns."""
+    """Finding if nearly every count with decimals may as well be a number of thousands; with a
+    declared decimal comma it only warns."""
     if not notation.may_be_thousands:
         return []
     found = N_("found three decimals in all {n} counts with a point, as in '{example}'")
@@ -132,12 +131,12 @@ def decimals(notation: notation_hints.Decimals, spec: Spec) -> list[Finding]:
 
 
 def several_rows(accepted: pd.DataFrame, spec: Spec, *, times_differ: bool) -> list[Finding]:
-    """A finding when most days of a depot have several rows that look like parts of it, such as
+    """Finding if most days of a depot have several rows that look like parts of the day, such as
     hours or channels.
 
-    Copies of a row are none, nor are corrections: few counts differ, or they differ little, or a
-    later part of the feed settles them. `times_differ` says that the rows of a day have different
-    times of day: then they are parts of it.
+    Copies and corrections of a row are not reported: few counts differ, or they differ little, or a
+    later part of the feed settles them. With `times_differ`, the rows of a day have different times
+    of day: then they are parts of it.
     """
     keys = ["depot_id", "day", *(["recorded_at"] if spec.demand.columns.recorded_at else [])]
     rows = accepted[accepted["demand"].notna()]
@@ -172,8 +171,8 @@ def several_rows(accepted: pd.DataFrame, spec: Spec, *, times_differ: bool) -> l
 
 
 def _corrects(rows: pd.DataFrame, days: pd.DataFrame, differing: pd.DataFrame, keys: list[str]) -> bool:
-    """Do the rows of most of these days differ as a count and its correction do? Nobody corrects
-    nearly every day side by side."""
+    """True if the rows of most of these days differ like a count and its correction. Corrections on
+    adjacent rows of nearly every day are implausible."""
     place = pd.MultiIndex.from_frame(rows[keys])
     ends = rows[place.isin(differing.index)].groupby(keys, observed=True, sort=False).tail(2)
     pairs = ends.groupby(keys, observed=True, sort=False)
@@ -189,7 +188,7 @@ def _differ_little(differing: pd.DataFrame) -> bool:
 
 
 def _lost_depots(unreadable_rows: pd.DataFrame, accepted: pd.DataFrame) -> list[str]:
-    """Depots with many rows, none of which can be read, though others can."""
+    """Depots with many rows, all unreadable, while other depots have readable ones."""
     counts = unreadable_rows["depot_id"].value_counts()
     counts = counts[(counts >= WHOLE_DEPOT) & (counts.index != "")]
     if counts.empty:
@@ -212,11 +211,11 @@ def batch_finding(
     *,
     wanted: str | None = None,
 ) -> Finding:
-    """A finding of a whole batch: what was found, what was wanted, and between them a hint what to
-    set, if any."""
+    """Finding about a whole batch: the observation, then a hint for a setting, if any, and the
+    requirement."""
     limits: Any = spec.demand.rules
     values = {"detail": detail, "wanted": wanted or data_rules.requirement(rule, **limits.model_dump())}
     message = sentence(N_("{detail}; wanted {wanted}"), **values)
-    if hint:  # before what was wanted, so that it stands where a line is cut
+    if hint:  # before the requirement, so that it survives truncation
         message = sentence(N_("{detail}; {hint}; wanted {wanted}"), **values, hint=hint)
     return Finding(rule, data_rules.severity(rule, limits.severity), count, message, places)

@@ -1,5 +1,5 @@
-"""What a batch brings compared with those before it: no row at all, far fewer rows, the readings of other
-depots, or other counts of the same days."""
+"""Compare a batch with earlier ones: no rows, far fewer rows, readings of other depots, or other
+counts of the same days."""
 
 from __future__ import annotations
 
@@ -23,25 +23,24 @@ from forecaster.demand.validation.feed_shape import PLACES, batch_finding
 from forecaster.demand.validation.known_days import NEVER, LastReadings
 from forecaster.lake import Lake
 
-NEARLY_ALL = 0.8  # of the depots that came must be new, and of those known must not have come
-# of the rows were known before: the source repeats what it told, and may be compared with last time
+NEARLY_ALL = 0.8  # share of the batch's depots that must be new, and of the known depots that must be missing
+# share of the rows known before: the source repeats itself, and can be compared with the last batch
 REPEATED = 0.5
-FEW_DAYS = 14  # of history may be those of some depots, and others follow
-SETTLED = 14  # days before the newest known count; younger ones are often preliminary
-MANY_DAYS = 28  # of a depot that are told again, so that its share of restated ones says something
-FEWEST_DAYS = 7  # of them, after as many nights whose batches were stopped as the others are
-# of them must be restated; and of the days from the first to the last of them be told again
+FEW_DAYS = 14  # days of history in which only some depots may have reported yet
+SETTLED = 14  # days before the newest known count; younger counts are often preliminary
+MANY_DAYS = 28  # repeated days of a depot needed for a meaningful share of restated ones
+FEWEST_DAYS = 7  # MANY_DAYS falls by one per day without new known counts, down to this
+# share of them that must be restated; and share of the days of their span that must be repeated
 MOST = 0.5
 _NAMED = 3  # depots in the message
 
 
 def size_findings(read: int, unchanged: int, name: str, accounts: pd.DataFrame, spec: Spec) -> list[Finding]:
-    """A finding when the source came without a row, or with far fewer than in the last batch that
-    had some.
+    """Finding if the source delivered no row, or far fewer than in its last batch with rows.
 
-    `unchanged` of the rows that were `read` were known; `accounts` are those of the batches before,
-    as the lake has them. A source that brings only what is new may well bring nothing, and one
-    whose rows are mostly new is not compared.
+    `unchanged` of the `read` rows were known; `accounts` are the lake's records of earlier batches.
+    An incremental source may well deliver nothing, and a source with mostly new rows is not
+    compared.
     """
     before = accounts[accounts["read"] > 0].sort_values("recorded_at", kind="stable")
     if is_incremental(spec.demand.source) or before.empty:
@@ -64,8 +63,7 @@ def size_findings(read: int, unchanged: int, name: str, accounts: pd.DataFrame, 
 
 
 def depots_of(rows: pd.DataFrame, refused: pd.DataFrame) -> pd.Index[str]:
-    """The depots that a batch tells of: those of readings, and those that the depots source does
-    not know."""
+    """Depots in a batch: those of readings, and those unknown to the depots source."""
     unknown = pd.Index(refused.loc[refused["rule"] == "unknown_depot", "depot_id"].unique(), dtype="str")
     return readings.depot_ids(rows).astype("str").append(unknown).unique() if len(rows) else unknown
 
@@ -73,12 +71,11 @@ def depots_of(rows: pd.DataFrame, refused: pd.DataFrame) -> pd.Index[str]:
 def other_depots(
     came: pd.Index[str], heard: pd.Index[str], lake: Lake, former: pd.DataFrame | None, spec: Spec
 ) -> list[Finding]:
-    """A finding when nearly all depots of a batch are new, and nearly all of those known are not
-    among them.
+    """Finding if nearly all depots of a batch are new, and nearly all known depots are missing from
+    it.
 
-    `heard` are depots with readings of about the same days; where the batch has no reading at all,
-    those of the lake count. A source that brings only what is new must tell of about as many depots
-    as there were.
+    `heard` are depots with readings of about the same days; if there are none, those of the lake
+    count. An incremental source must deliver about as many depots as before.
     """
     known = heard if len(heard) else _in_lake(lake) if len(came) else came
     if former is not None:
@@ -107,14 +104,13 @@ def other_depots(
 
 
 def restated(repeated_days: RepeatedDays | None, last_readings: LastReadings, spec: Spec) -> list[Finding]:
-    """A finding when most past days of a depot came with other counts than are known, or with none;
-    where these are few of all known depots, it only warns. Few days that are told again, or days
-    here and there, are corrections."""
+    """Finding if most past days of a depot arrive with counts that differ from the known ones, or
+    without counts; if such depots are few of all known ones, it only warns. A few repeated days, or
+    scattered days, are corrections."""
     if repeated_days is None:
         return []
     is_settled = repeated_days.day <= repeated_days.newest - SETTLED
-    # While batches are stopped, a window of the newest days has fewer and fewer of those that are
-    # known.
+    # While batches are stopped, a window of the newest days contains fewer and fewer known days.
     behind = repeated_days.newest - int(last_readings.last_counted.max(initial=NEVER))
     many_days = max(MANY_DAYS - max(behind - 1, 0), FEWEST_DAYS)
     depot, day = repeated_days.depot[is_settled], repeated_days.day[is_settled]

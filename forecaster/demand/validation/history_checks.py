@@ -1,4 +1,4 @@
-"""Anomaly checks of a batch against the days before it: outliers, stray days, late counts, and what the feed lacks."""
+"""Anomaly checks of a batch against the days before it: outliers, stray days, late counts, gaps."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from forecaster.demand.validation.known_days import NEVER, DepotDayGrid, KnownDa
 from forecaster.demand.validation.levels import shifts, steps
 from forecaster.demand.validation.quarantine import RowSentences
 
-CONTEXT = outliers.REACH + outliers.BACK  # days before a count that it may be judged by
-PORTION = 1_000_000  # readings that are put into their places at once
-PLACES = 50  # depots and days that a finding names
+CONTEXT = outliers.REACH + outliers.BACK  # days before a count needed to judge it
+PORTION = 1_000_000  # readings placed at a time
+PLACES = 50  # depots and days named in a finding
 APART, FEW = 366, 0.01  # days between a stray day and the others; share of the readings that may be strays
 _SPAN = ("opened", "closed")
 _DAY = 86_400_000_000  # µs
@@ -40,8 +40,8 @@ class CountGrid:
     first: int  # of the days, since 1970
     counts: Floats  # (depots, days), NaN = not known
     fresh: Bools  # (depots, days)
-    closed: Bools  # (depots, days), as the source says it
-    row: Ints  # (depots, days - CONTEXT), position of the new reading among those accepted, -1 where there is none
+    closed: Bools  # (depots, days), as declared by the source
+    row: Ints  # (depots, days - CONTEXT), position of the new reading among the accepted ones, -1 if there is none
 
     def day(self, column: int) -> str:
         return str(np.datetime64(self.first + int(column), "D"))
@@ -55,9 +55,9 @@ def reach(spec: Spec) -> int:
 def quarantine_stray_days(
     batch: Batch, known_days: KnownDays, released: Collection[str], spec: Spec, now: datetime
 ) -> Batch:
-    """The batch with readings in quarantine whose day lies far before all but a few of the others: a slip in a year,
-    which would make years of unknown days. `known_days` holds the days from the first one of the batch on.
-    """
+    """Quarantine readings whose day lies far before nearly all others: a slip in a year, which
+    would create years of unknown days. `known_days` holds the days from the first one of the batch
+    on."""
     days, counts = np.unique(batch.accepted["day"].to_numpy(), return_counts=True)
     distinct, place = np.unique(np.concatenate([days, known_days.days]), return_inverse=True)
     before = np.cumsum(np.bincount(place, np.concatenate([counts, known_days.count])))
@@ -80,10 +80,11 @@ def quarantine_stray_days(
 def quarantine_outliers(
     batch: Batch, grid: CountGrid, released: Collection[str], spec: Spec, now: datetime
 ) -> tuple[Batch, CountGrid, list[Finding]]:
-    """The batch, and the grid, with outliers in quarantine: counts that break a rule of `data_rules.OF_HISTORY`. Where
-    the pipeline file says `warn`, they are accepted, and become a finding.
+    """Quarantine outliers, which are counts that break a rule of `data_rules.OF_HISTORY`, and
+    remove them from the grid. If the pipeline file sets `warn`, they are accepted and reported in a
+    finding.
 
-    `released` are the ids of quarantined rows that a person let in.
+    `released` are the ids of quarantined rows that a person released.
     """
     factor = spec.demand.rules.spike_factor
     depots, days = network_shape.sentinels(grid.counts, grid.fresh, factor=factor)
@@ -106,7 +107,8 @@ def _without_suspects(
     now: datetime,
     severity: data_rules.Severity | None = None,
 ) -> tuple[Batch, CountGrid, list[Finding]]:
-    """The batch and the grid without the suspects of each rule, or a finding where the rule, or `severity`, warns."""
+    """Remove the suspects of each rule from the batch and the grid, or add a finding if the rule,
+    or `severity`, warns."""
     batch = replace(batch, accepted=batch.accepted.reset_index(drop=True))  # labels are positions, and stay
     findings: list[Finding] = []
     for rule, cells in [(rule, cells) for rule, cells in suspects.items() if len(cells.depot)]:
@@ -125,8 +127,9 @@ def _without_suspects(
 
 
 def late_counts(accepted: pd.DataFrame, last_readings: LastReadings, spec: Spec) -> list[Finding]:
-    """A finding when counts came later after their day than the rules expect: by the instants that the source declares;
-    without them, when the feed had told of a day so much later before, and of this depot. An archive is never late."""
+    """Finding if counts arrive later after their day than the rules expect: by the declared
+    instants of the source; without them, if the feed had reported much later days before, for this
+    depot, too. An archive is never late."""
     if spec.demand.columns.recorded_at is not None:
         rows, template, values = _recorded_late(accepted, spec)
     elif spec.demand.recorded == "arrival":
@@ -143,7 +146,7 @@ def late_counts(accepted: pd.DataFrame, last_readings: LastReadings, spec: Spec)
 
 def _recorded_late(accepted: pd.DataFrame, spec: Spec) -> tuple[pd.DataFrame, str, dict[str, Any]]:
     limit = spec.demand.rules.late_days
-    # whatever the zone, nothing recorded earlier is late: few rows are left to look at closely
+    # whatever the zone, nothing recorded earlier is late: few rows need a closer look
     rows = accepted[accepted["recorded_at"].to_numpy() > (accepted["day"].to_numpy().astype(np.int64) + limit) * _DAY]
     recorded = pd.to_datetime(rows["recorded_at"], unit="us", utc=True).dt.tz_convert(spec.zone).dt.tz_localize(None)
     age = (recorded.dt.normalize() - dates(rows)).dt.days.where(rows["demand"].notna())
@@ -168,8 +171,8 @@ def _later_than_others(
 
 
 def feed_findings(grid: CountGrid, countries: Collection[str], spec: Spec) -> list[Finding]:
-    """Findings about the feed: counts that stand still, and a newest day that came for few depots; on a public holiday
-    of one of the countries that is no reason to stop."""
+    """Findings about the feed: flat lines, and a newest day with few depots; on a public holiday of
+    one of the countries, the latter is no reason to stop."""
     limits, closed = spec.demand.rules, grid.closed if grid.closed.any() else None
     findings = []
     flat = feed_gaps.flat_lines(grid.counts, grid.fresh, closed, flat_days=limits.flat_days)
@@ -199,7 +202,7 @@ def feed_findings(grid: CountGrid, countries: Collection[str], spec: Spec) -> li
 
 
 def _low_day_findings(grid: CountGrid, closed: Bools | None, countries: Collection[str], spec: Spec) -> list[Finding]:
-    """A finding about days, other than public holidays, that are low at nearly all depots."""
+    """Finding about days, other than public holidays, that are low at nearly all depots."""
     days = feed_gaps.low_days(grid.counts, grid.fresh, closed, thin_share=spec.demand.rules.thin_share)
     days = [day for day in days if not _is_holiday(grid, day.day, countries)]
     if not days:
@@ -216,7 +219,8 @@ def _is_holiday(grid: CountGrid, column: int, countries: Collection[str]) -> boo
 
 
 def _network_findings(grid: CountGrid, closed: Bools | None, spec: Spec) -> list[Finding]:
-    """Findings about all depots together: counts of weeks or months, and depots that are sums of others."""
+    """Findings about all depots together: weekly or monthly counts, and depots that are sums of
+    others."""
     findings = []
     if cadence := network_shape.cadence(grid.counts, closed):
         detail = sentence(
@@ -234,7 +238,7 @@ def _network_findings(grid: CountGrid, closed: Bools | None, spec: Spec) -> list
 
 
 def _meter_findings(grid: CountGrid, spec: Spec) -> list[Finding]:
-    """A finding about depots whose counts only rise; where they are few of many, it only warns."""
+    """Finding about depots whose counts only rise; if they are few of many, it only warns."""
     meters = network_shape.meters(grid.counts, grid.fresh)
     if meters is None:
         return []
@@ -257,7 +261,7 @@ def _meter_findings(grid: CountGrid, spec: Spec) -> list[Finding]:
 
 
 def _spread_findings(grid: CountGrid, spec: Spec) -> list[Finding]:
-    """A finding about one value on all days of a week, or month."""
+    """Finding about one value on all days of a week or month."""
     spread = network_shape.spread_counts(grid.counts, grid.fresh, grid.first)
     if spread is None:
         return []
@@ -267,7 +271,7 @@ def _spread_findings(grid: CountGrid, spec: Spec) -> list[Finding]:
 
 
 def _first_of(grid: CountGrid, depots: Any) -> tuple[str, float, float, int]:
-    """The first of these depots, its first and last count of the newest days, and how many these are."""
+    """First of these depots, its first and last count on the newest days, and the number of these."""
     counts = grid.counts[depots[0], -network_shape.RECENT :]
     counts = counts[~np.isnan(counts)]
     return str(grid.depots[depots[0]]), float(counts[0]), float(counts[-1]), len(counts)
@@ -281,8 +285,8 @@ def _last_places(grid: CountGrid, depots: Any) -> tuple[tuple[str, str], ...]:
 def silent_depots(
     accepted: pd.DataFrame, last_readings: LastReadings, depots: pd.DataFrame | None, spec: Spec
 ) -> list[Finding]:
-    """Findings about depots in business that have had no reading for long, and of many that end at
-    once. One that is silent for longer than `reach` counts as closed."""
+    """Findings about depots in business without a reading for long, and about many whose readings
+    end at once. A depot silent for longer than `reach` counts as closed."""
     all_readings = last_readings.beside(LastReadings.of(accepted))
     last = pd.Series(all_readings.last_heard, all_readings.depots)[all_readings.last_heard > NEVER].sort_index()
     if last.empty:
@@ -298,7 +302,8 @@ def silent_depots(
     template = N_("depot {depot}: found no reading for {days} up to {day}")
     findings = [_silence("silent_depot", template, silences, table.index, end, spec)] if len(silences) else []
     many = feed_gaps.early_ends(since, closed, end, longest=rules.closed_after_days)
-    if many is None or len(many) <= len(silences) or spec.demand.missing == "zero":  # then no row is told of as none
+    # then a missing row is not reported as a gap
+    if many is None or len(many) <= len(silences) or spec.demand.missing == "zero":
         return findings
     template = N_("depot {depot}: found no reading for {days} up to {day}, and at {n} depots for more than a week")
     return [*findings, _silence("early_end", template, many, table.index, end, spec)]
@@ -314,31 +319,34 @@ def _silence(
 
 
 def count_grid(batch: Batch, known_days: KnownDays) -> CountGrid:
-    """Of each depot and day the version recorded last, known or new, from CONTEXT days before the first new one on."""
+    """Latest version of each depot-day, known or new, from CONTEXT days before the first new day
+    on."""
     new = batch.accepted.assign(place=np.arange(len(batch.accepted), dtype=np.int32))
     new = new if batch.single else reading_versions.latest(new)
     begin, last = int(new["day"].min()), int(new["day"].max())
     grid = DepotDayGrid(new["depot_id"].cat.categories, begin - CONTEXT, last, begin=begin)
     for _, _, rows in known_days.between(grid.first, last):
         grid.put(reading_versions.latest(rows))
-        del rows  # before the next ones are read
+        del rows  # before the next rows are read
         release_memory()
     for row in range(0, len(new), PORTION):
         grid.put(new.iloc[row : row + PORTION])
     grid.arrange(new["depot_id"].cat.categories.union(known_days.last_readings.depots))
-    fresh = np.zeros(grid.counts.shape, np.bool_, order="F")  # by days, of which those before the batch take no memory
+    # column order: the days before the batch then take no memory
+    fresh = np.zeros(grid.counts.shape, np.bool_, order="F")
     np.logical_and(grid.place >= 0, ~np.isnan(grid.counts[:, CONTEXT:]), out=fresh[:, CONTEXT:])
     return CountGrid(grid.depots, grid.first, grid.counts, fresh, grid.closed, grid.place)
 
 
 def _without(grid: CountGrid, depot: Ints, day: Ints) -> CountGrid:
-    """The grid without some of its new counts, in place: nobody asks for it as it was, and a copy is as large."""
+    """Remove some new counts from the grid, in place: no caller needs the old grid, and a copy is
+    as large."""
     grid.counts[depot, day], grid.fresh[depot, day] = np.nan, False
     return grid
 
 
 def _not_released(rows: pd.DataFrame, rule: str, released: Collection[str], spec: Spec) -> Bools:
-    """Marks rows that a person did not release."""
+    """Mark rows that no person released."""
     if not released:
         return np.ones(len(rows), np.bool_)
     unreleased: Bools = (
@@ -379,7 +387,7 @@ def _of_feed(rule: str, count: int, detail: str, spec: Spec, places: tuple[tuple
 
 
 def _date(day: Any) -> date:
-    """The date of a day since 1970."""
+    """Date of a day since 1970."""
     value: date = np.datetime64(int(day), "D").astype(object)
     return value
 

@@ -1,7 +1,7 @@
-"""Chunked read of the known history next to a batch, a stretch of days at a time, and the grid that
-it is put into.
+"""Chunked reading of the known history that belongs to a batch, some days at a time, and the grid
+for it.
 
-So 50 million known readings need not be there at once, next to as many new ones.
+This way 50 million known readings need not be in memory at once, together with as many new ones.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from numpy.typing import NDArray
 
 from forecaster.core.arrays import Bools, Ints
 
-CACHED = 8_000_000  # rows that stay in memory until they are asked for again
-STRETCH = 1_000_000  # rows of a stretch where there are more, give or take a day
+CACHED = 8_000_000  # rows that stay in memory for further requests
+STRETCH = 1_000_000  # rows of a stretch if there are more, give or take a day
 NEVER = -1  # days since 1970
 
 
 @dataclass(frozen=True)
 class LastReadings:
-    """Last known readings of each depot, all versions alike; days since 1970, NEVER where there is
+    """Last known reading of each depot over all versions, in days since 1970; NEVER if there is
     none."""
 
     depots: pd.Index[Any]
-    last_counted: Ints  # (depots,) the last day of which a count is known
-    # (depots,) the last day of which a count is known, or that the depot was closed
+    last_counted: Ints  # (depots,) last day with a known count
+    # (depots,) last day with a known count, or on which the depot was closed
     last_heard: Ints
 
     @classmethod
@@ -44,7 +44,7 @@ class LastReadings:
 
     @property
     def heard(self) -> pd.Index[Any]:
-        """The depots with a reading."""
+        """Depots with a reading."""
         return self.depots[self.last_heard > NEVER]
 
     def beside(self, other: LastReadings) -> LastReadings:
@@ -70,21 +70,21 @@ class KnownDays:
     """Known readings of consecutive days, all versions."""
 
     def __init__(self, days: Ints, count: Ints, read: Callable[[int, int], pd.DataFrame]) -> None:
-        """`days` of which readings are known, since 1970, ascending, and how many; `read` gives
-        those from a day to another one, as `readings` describes."""
+        """Set up the days since 1970 with known readings, ascending, and their counts of readings;
+        `read` returns the readings from one day to another, as described in `readings`."""
         self.days, self.count, self._read = days, count, read
         self._whole: pd.DataFrame | None = None
         self._last_readings, self._is_read = NO_READINGS, np.zeros(len(days), np.bool_)
 
     @property
     def last_readings(self) -> LastReadings:
-        """Last readings of each depot; only days that nobody has asked for are read for it."""
+        """Last readings of each depot; reads only days not requested before."""
         for first, last in self._spans(~self._is_read):
             self._of(first, last)
         return self._last_readings
 
     def between(self, first: int, last: int) -> Iterator[tuple[int, int, pd.DataFrame]]:
-        """First and last day of each stretch of some of the days, and the readings of it."""
+        """First and last day of each stretch of the requested days, and its readings."""
         for begin, end in self._spans(self._are_between(first, last)):
             yield begin, end, _of_days(self._of(begin, end), begin, end)
 
@@ -92,7 +92,7 @@ class KnownDays:
         return (self.days >= first) & (self.days <= last)
 
     def _spans(self, wanted: Bools) -> list[tuple[int, int]]:
-        """First and last day of stretches of wanted days that follow one another."""
+        """First and last day of each stretch of consecutive wanted days."""
         place = np.flatnonzero(wanted)
         if not len(place):
             return []
@@ -117,52 +117,51 @@ class KnownDays:
 
 
 def _of_days(rows: pd.DataFrame, first: int, last: int) -> pd.DataFrame:
-    """The readings from one day to another one."""
+    """Readings from one day to another."""
     day = rows["day"].to_numpy()
     is_between = (day >= first) & (day <= last)
     return rows if is_between.all() else rows[is_between]
 
 
 class DepotDayGrid:
-    """Counts of depots on consecutive days, one row a depot; grows by depots that come later.
+    """Counts of depots on consecutive days, one row per depot; grows by depots that are added
+    later.
 
-    `counts` (depots, days), NaN = not known; `closed` (depots, days), as the source says it;
-    `place` (depots, days from `begin` on), what the column `place` of the readings says, -1 where
-    there is none.
+    `counts` (depots, days), NaN = unknown; `closed` (depots, days), as declared by the source;
+    `place` (depots, days from `begin` on), the column `place` of the readings, -1 if there is none.
     """
 
     def __init__(self, depots: pd.Index[Any], first: int, last: int, *, begin: int) -> None:
-        """`depots` are those of the first rows; days are counted since 1970."""
+        """Create the grid for the depots of the first rows; days are counted since 1970."""
         self.depots, self.first, self._begin = depots, first, begin
         shape, days = (len(depots), last - first + 1), last - begin + 1
         self.counts, self.closed = np.full(shape, np.nan, np.float32), np.zeros(shape, np.bool_)
         self.place = np.full((shape[0], days), -1, np.int32)
 
     def put(self, rows: pd.DataFrame) -> None:
-        """Put readings into their cells, of which they hold each once; their days are those of the
-        grid."""
+        """Put readings, at most one per cell, into the grid; their days must be within it."""
         depot = self._rows_of(rows["depot_id"].cat.categories)[rows["depot_id"].cat.codes.to_numpy()]
         day = rows["day"].to_numpy().astype(np.int64)
         at = depot * self.counts.shape[1] + (day - self.first)
         self.counts.ravel()[at] = rows["demand"].to_numpy(np.float32)
         closed, is_closed = self.closed.ravel(), rows["open"].to_numpy() == 0
         differs = closed[at] != is_closed
-        closed[at[differs]] = is_closed[differs]  # few: pages that nobody writes to take no memory
+        closed[at[differs]] = is_closed[differs]  # few: memory pages that are never written take no memory
         if "place" in rows:
             self.place.ravel()[depot * self.place.shape[1] + (day - self._begin)] = rows["place"].to_numpy()
 
     def arrange(self, depots: pd.Index[Any]) -> None:
-        """Put the rows in the order of `depots`, of which some may be new."""
+        """Sort the rows in the order of `depots`, some of which may be new."""
         if depots is self.depots or depots.equals(self.depots):
             return
         self._rows_of(depots)
         order, self.depots = self.depots.get_indexer(depots), depots
         for cells in (self.counts, self.place, *([self.closed] if self.closed.any() else [])):
-            for day in range(cells.shape[1]):  # in place: all counts are not there twice
+            for day in range(cells.shape[1]):  # in place: never two copies of all counts
                 cells[:, day] = cells[order, day]
 
     def _rows_of(self, depots: pd.Index[Any]) -> NDArray[np.int64]:
-        """The row of each depot."""
+        """Row of each depot; adds new depots."""
         row = self.depots.get_indexer(depots)
         if (row < 0).any():
             new = depots[row < 0]

@@ -1,4 +1,4 @@
-"""Share of a batch that does not count: rows in quarantine, depots without any other row."""
+"""Share of a batch that does not count: rows in quarantine, and depots without any other row."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from forecaster.demand.validation.batch import Batch
 from forecaster.demand.validation.feed_shape import FEW_ROWS, batch_finding
 from forecaster.demand.validation.quarantine import first_message
 
-MOST_ROWS = 2 / 3  # in quarantine
-MOST_DEPOTS = 3 / 4  # without a row that counts
-DEPOT_SHARE = 0.2  # of a depot's rows in quarantine
+MOST_ROWS = 2 / 3  # share of rows in quarantine
+MOST_DEPOTS = 3 / 4  # share of depots without a row that counts
+DEPOT_SHARE = 0.2  # share of a depot's rows in quarantine
 MOST_NAMED = 3  # depots
 _ANOTHER_COUNTS = ("superseded", "duplicate_row")
 
 
 def findings(batch: Batch, read: int, spec: Spec) -> list[Finding]:
-    """Findings on a batch that loses most of its rows or depots, and on depots that lose a fifth of
-    their rows; `read` is the number of all rows."""
+    """Findings about a batch that loses most of its rows or depots, and about depots that lose a
+    fifth of their rows; `read` is the number of all rows."""
     lost = batch.size(batch.refused)
     if lost <= FEW_ROWS:
         return []
     if lost > MOST_ROWS * read:
         detail = sentence(N_("found {n} of {all} rows in quarantine ({rules})"), n=lost, all=read, rules=_rules(batch))
         return [batch_finding("lost_rows", lost, detail, first_message(batch.refused), spec)]
-    if batch.unchanged:  # of depots that are known, fewer rows are new
+    if batch.unchanged:  # known depots have few new rows
         return []
     rows = _rows_by_depot(batch)
     whole = rows.index[rows["accepted"] == 0]
@@ -44,7 +44,8 @@ def findings(batch: Batch, read: int, spec: Spec) -> list[Finding]:
 
 
 def _rows_by_depot(batch: Batch) -> pd.DataFrame:
-    """Rows of each depot in quarantine and accepted; those of which another row counts are neither."""
+    """Rows of each depot in quarantine and accepted, without rows replaced by another row that
+    counts."""
     lost = batch.refused[~batch.refused["rule"].isin(_ANOTHER_COUNTS)]
     parts = {"refused": lost, "accepted": batch.accepted}
     counts = {

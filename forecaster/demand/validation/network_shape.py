@@ -1,5 +1,5 @@
-"""What the counts of all depots say of a feed: readings of weeks or months, of a meter, or spread
-over weeks; a total among the depots, sentinels."""
+"""Properties of a feed seen in the counts of all depots: weekly or monthly readings, readings of a
+meter, totals spread over weeks, a total among the depots, and sentinels."""
 
 from __future__ import annotations
 
@@ -14,62 +14,61 @@ from forecaster.core.arrays import Bools, Floats
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import sentence
 
-WINDOW = 400  # newest days that tell how often readings come
-MIN_READINGS = 4  # readings of a depot that tell how often they come
+WINDOW = 400  # newest days used to find the cadence of readings
+MIN_READINGS = 4  # readings of a depot needed to find their cadence
 WEEK = 7
 MONTHS = ((28, 31), (59, 62), (89, 92), (365, 366))  # days of one month, two, three, a year
-REGULAR = 0.9  # share of the steps from reading to reading that must be whole weeks, or months
-TOTAL_WINDOW, TOTAL_DAYS = 182, 14  # newest days that tell a total, and how many of them must
-TOTAL_SHARE = 0.95  # of the days on which the depot and two others have a count
-TOTAL_VALUES = 5  # different counts: what is always the same may be equal by chance
-# network / total: with the depots themselves, then with one or two levels of subtotals
+REGULAR = 0.9  # share of the steps between readings that must be whole weeks, or months
+TOTAL_WINDOW, TOTAL_DAYS = 182, 14  # newest days used to find a total, and minimum number of days that must match
+TOTAL_SHARE = 0.95  # share of the days on which the depot and two others have a count
+TOTAL_VALUES = 5  # different counts: constant ones may be equal by chance
+# network / total: with the depots alone, then with one or two levels of subtotals
 MULTIPLES = (2, 3, 4)
 FAR_OFF = 50  # a smaller count is no sentinel
-AGAIN = 3  # times that a far-off count makes it a sentinel
-RECENT = 182  # newest days that tell a meter, or counts spread over weeks or months
-# of a meter in that time, without a fall between them: in days that vary, chance brings no 14 in a
-# row
+AGAIN = 3  # occurrences that make a far-off count a sentinel
+RECENT = 182  # newest days used to find a meter, or counts spread over weeks or months
+# minimum rises of a meter in that time without a fall between them: with varying days, chance never
+# gives 14 in a row
 RISES = 13
-# counts that a meter rises by on average; what rises by one each day is a number of days
+# average rise of a meter's count; a rise of one per day is a number of days
 AT_A_TIME = 1.5
-# falls of a meter that starts again at times, and its rises, of all steps
+# maximum share of falls of a meter that restarts at times, and minimum share of its rises
 RESETS, MOSTLY = 0.05, 0.5
-FEWER_AT_FIRST = 5  # times the total of the first day of a week, that of the last is more
-# of one value that must have come, other from one to the next
+FEWER_AT_FIRST = 5  # factor by which the total on the last day of a week must exceed that on the first
+# minimum number of constant groups, with changes between them
 SPREAD_GROUPS = {"week": 6, "month": 3}
-# of the weeks, or months, must have one value, and together so many different ones
+# share of the weeks, or months, that must be constant, and minimum number of different values
 EVEN, LEVELS = 0.9, 3
-# from this count on, values that differ by one are the same, as where a total does not divide
-# evenly
+# from this count on, values that differ by one are equal, since totals may not divide evenly
 ROUNDED = 10
-_MANY_DAYS = {"week": 4, "month": 20}  # known, that tell whether a week, or month, has one value
-_SENTINELS = 3  # different ones that a depot may have
-_MADE_UP = 1e-5  # of a depot's counts that others may leave, as single precision rounds them
-_CELLS = 1 << 18  # looked at together
+_MANY_DAYS = {"week": 4, "month": 20}  # known days needed to judge whether a week, or month, is constant
+_SENTINELS = 3  # maximum number of sentinels of a depot
+_MADE_UP = 1e-5  # share of a depot's counts that others may leave unexplained, due to single precision
+_CELLS = 1 << 18  # processed at a time
 
 Places = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
 class Cadence:
-    """Cadence of readings: the usual step, in days, and how many depots have it."""
+    """Cadence of readings: the usual step, in days, and the number of depots."""
 
     days: int
     depots: int
 
     def sentence(self) -> str:
-        """The cadence, in words."""
+        """Cadence in words."""
         if MONTHS[0][0] < self.days <= MONTHS[0][1]:
             return sentence(N_("once a month"))
         return sentence(N_("every {n} days"), n=self.days)
 
 
 def cadence(counts: Floats, closed: Bools | None = None) -> Cadence | None:
-    """Cadence of readings, where that is regularly once in some weeks or months; None where it is
-    more often.
+    """Cadence of readings, if they regularly come once in some weeks or months; None if they are
+    more frequent.
 
-    `counts` (depots, days) hold consecutive days, NaN = not known; a day said to be closed is a
-    reading as well.
+    `counts` (depots, days) hold consecutive days, NaN = unknown; a day declared closed is a reading
+    as well.
     """
     rows = np.arange(len(counts))
     readings = [np.count_nonzero(_has_reading(counts, closed, part), axis=1) for part in _portions(rows, counts)]
@@ -93,15 +92,14 @@ def cadence(counts: Floats, closed: Bools | None = None) -> Cadence | None:
 
 
 def _has_reading(counts: Floats, closed: Bools | None, rows: Places) -> Bools:
-    """True if some depots have a reading on the days of the WINDOW."""
+    """Mark readings of some depots on the days of the WINDOW."""
     has_reading: Bools = ~np.isnan(counts[rows, -WINDOW:])
     return has_reading if closed is None else has_reading | closed[rows, -WINDOW:]
 
 
 @dataclass(frozen=True)
 class Meters:
-    """Depots whose counts only rise, by their rows, of so many depots that have enough counts to
-    tell."""
+    """Depots whose counts only rise, by row, and the number of depots with enough counts to judge."""
 
     depots: Places
     judged: int
@@ -109,8 +107,8 @@ class Meters:
 
 @dataclass(frozen=True)
 class SpreadCounts:
-    """Depots, by their rows, that have one value on all days of each week or month; of so many that
-    could tell."""
+    """Depots, by row, with one value on all days of each week or month, and the number of depots
+    that could be judged."""
 
     depots: Places
     judged: int
@@ -118,10 +116,10 @@ class SpreadCounts:
 
 
 def meters(counts: Floats, fresh: Bools) -> Meters | None:
-    """Depots with fresh counts whose counts only rise, or fall no more often than a meter starts
-    again; None where there are none.
+    """Depots with fresh counts whose counts only rise, or fall no more often than a meter restarts;
+    None if there are none.
 
-    `counts` (depots, days) hold consecutive days, NaN = not known; `fresh` says which are new.
+    `counts` (depots, days) hold consecutive days, NaN = unknown; `fresh` marks new ones.
     """
     rows = np.flatnonzero(fresh[:, -RECENT:].any(axis=1))
     if not len(rows):
@@ -132,7 +130,7 @@ def meters(counts: Floats, fresh: Bools) -> Meters | None:
 
 
 def _meters(recent: Floats) -> tuple[Bools, Bools]:
-    """Marks depots that are meters, and those with enough counts to tell."""
+    """Mark depots that are meters, and those with enough counts to judge."""
     owner, steps = _steps(recent)
     size, rises, falls = (
         np.bincount(owner[cells], minlength=len(recent)) for cells in (slice(None), steps > 0, steps < 0)
@@ -145,8 +143,8 @@ def _meters(recent: Floats) -> tuple[Bools, Bools]:
 
 
 def _weekly(recent: Floats) -> Bools:
-    """Marks depots whose counts fall on one weekday alone, nearly each week, and rise on the days
-    between, as totals that start anew each week do."""
+    """Mark depots whose counts fall only on one weekday, nearly every week, and rise on the days
+    between, like totals that restart each week."""
     marks = np.zeros(len(recent), np.bool_)
     weeks = recent[:, recent.shape[1] % WEEK :]
     for start in range(WEEK if weeks.shape[1] >= WEEK * SPREAD_GROUPS["week"] else 0):
@@ -164,8 +162,8 @@ def _weekly(recent: Floats) -> Bools:
 
 
 def spread_counts(counts: Floats, fresh: Bools, first: int) -> SpreadCounts | None:
-    """Depots with one value on all days of nearly each week, whatever day weeks begin on, or of
-    each month; None where they are less than half of those with enough counts to tell.
+    """Depots with one value on all days of nearly each week, for any first day of the week, or of
+    each month; None if they are less than half of those with enough counts to judge.
 
     `counts` and `fresh` as in `meters`; `first` is their first day, since 1970.
     """
@@ -175,7 +173,7 @@ def spread_counts(counts: Floats, fresh: Bools, first: int) -> SpreadCounts | No
     recent = counts[rows, -RECENT:]
     days = first + counts.shape[1] - recent.shape[1] + np.arange(recent.shape[1])
     months = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
-    # what stands still for a month does so in most of its weeks, too
+    # counts that are constant over a month are so in most of its weeks, too
     periods = [("month", months), *(("week", (days + 3 - start) // WEEK) for start in range(WEEK))]
     for period, groups in periods:
         is_spread, judged = _evenly_spread(recent, groups, period)
@@ -185,7 +183,7 @@ def spread_counts(counts: Floats, fresh: Bools, first: int) -> SpreadCounts | No
 
 
 def _standing_still(recent: Floats) -> int:
-    """Number of depots with the same count as on the day before, or nearly, on most days."""
+    """Number of depots with nearly the same count as on the day before, on most days."""
     owner, steps = _steps(recent)
     size = np.bincount(owner, minlength=len(recent))
     still = np.bincount(owner[np.abs(steps) <= 1], minlength=len(recent))
@@ -193,13 +191,13 @@ def _standing_still(recent: Floats) -> int:
 
 
 def _portions(rows: Places, counts: Floats) -> Iterator[Places]:
-    """The rows, so many at a time that what is made of their counts takes little memory."""
+    """Rows in portions whose intermediate results take little memory."""
     step = max(_CELLS // max(counts.shape[1], 1), 1)
     return (rows[start : start + step] for start in range(0, len(rows), step))
 
 
 def _steps(counts: Floats) -> tuple[Places, Floats]:
-    """The row, and the difference, of each step from one known count of a depot to its next."""
+    """Row and difference of each step from one known count of a depot to the next."""
     owner, day = np.nonzero(~np.isnan(counts))
     follows = owner[1:] == owner[:-1]
     differences: Floats = np.diff(counts[owner, day])[follows]
@@ -207,7 +205,7 @@ def _steps(counts: Floats) -> tuple[Places, Floats]:
 
 
 def _evenly_spread(counts: Floats, groups: Places, period: str) -> tuple[Bools, int]:
-    """Marks depots with one value on all known days of nearly every group of days, and the number
+    """Mark depots with one value on all known days of nearly every group of days; also the number
     with enough groups."""
     starts = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))
     has_count = ~np.isnan(counts)
@@ -225,22 +223,22 @@ def _evenly_spread(counts: Floats, groups: Places, period: str) -> tuple[Bools, 
 
 
 def totals(counts: Floats) -> dict[int, int]:
-    """Depot → on how many days it is the sum of the others, of which some may be subtotals, or of
-    some of them; of depots that always are.
+    """Depot → number of days on which it is the sum of the others, some of which may be subtotals,
+    or of some of them; only depots that always are.
 
-    `counts` (depots, days) hold consecutive days, NaN = not known.
+    `counts` (depots, days) hold consecutive days, NaN = unknown.
     """
     window = counts[:, -TOTAL_WINDOW:]
     network, with_some = np.zeros(window.shape[1]), np.zeros(window.shape[1], np.intp)
     sizes = [np.zeros(0)]
     for part in _portions(np.arange(len(window)), counts):
         of_part = np.nan_to_num(window[part]).astype(np.float64)
-        # in one order, however large a part is
+        # in a fixed order, independent of the size of a part
         network = np.concatenate([network[None], of_part]).sum(axis=0)
         with_some += np.count_nonzero(of_part > 0, axis=0)
         sizes.append(of_part.sum(axis=1))
     several = with_some >= 3
-    # a total is among the largest
+    # a total is among the largest depots
     by_size = np.argsort(-np.concatenate(sizes), kind="stable")[: max(MULTIPLES)]
     recent = {depot: np.nan_to_num(window[depot]).astype(np.float64) for depot in by_size.tolist()}
     sums = {}
@@ -255,18 +253,18 @@ def totals(counts: Floats) -> dict[int, int]:
             sums[depot] = hits
     parts = network - sum((recent[depot] for depot in sums), np.zeros(len(network)))
     whole_days = np.count_nonzero(several & (parts > 0))
-    # three depots that always count the same are each a third of the network, too, and leave
-    # nothing that they sum up
+    # three depots with always equal counts are each a third of the network, too, but leave nothing
+    # that they sum up
     sums = sums if whole_days >= TOTAL_SHARE * np.count_nonzero(several) else {}
     return sums | subtotals(window)
 
 
 def subtotals(counts: Floats) -> dict[int, int]:
-    """Depot → on how many days it is the sum of some smaller ones; of depots that always are, in a
-    network of no more depots than days can tell apart.
+    """Depot → number of days on which it is the sum of some smaller ones; only depots that always
+    are, in a network with no more depots than the days can distinguish.
 
-    What is no sum of others leaves something that those before it, by size, cannot make up (Gram
-    and Schmidt).
+    A depot that is no sum leaves a remainder that the smaller depots before it cannot explain
+    (Gram-Schmidt).
     """
     if len(counts) + TOTAL_DAYS > counts.shape[1]:
         return {}
@@ -290,12 +288,10 @@ def subtotals(counts: Floats) -> dict[int, int]:
 
 
 def sentinels(counts: Floats, fresh: Bools, *, factor: float) -> tuple[Places, Places]:
-    """Depots and days of fresh counts that come again and again and lie far above all others, as
-    9999 does.
+    """Depots and days of fresh counts that recur and lie far above all others, such as 9999.
 
-    Far above is `factor` times the next lower count, twice that where the digits are not all the
-    same; what comes on most days is the usual. `counts` and `fresh` are (depots, days), NaN = not
-    known.
+    Far above means `factor` times the next lower count, or twice that unless all digits are equal;
+    a count on most days is the usual one. `counts` and `fresh` are (depots, days), NaN = unknown.
     """
     parts = [(np.zeros(0, np.intp), np.zeros(0, np.intp))]
     rows = np.flatnonzero(fresh.any(axis=1))

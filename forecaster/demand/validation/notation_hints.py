@@ -1,5 +1,5 @@
-"""Which notation would read what could not be read: another order of day and month, another mark in
-numbers."""
+"""Hints for a notation that would read rejected values: another order of day and month, another
+mark in numbers."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from forecaster.demand.sources import encodings
 from forecaster.demand.validation.days.forms import day_forms, likeliest
 
 LOOKED_AT = 20_000  # rows
-WORD = re.compile(r"[^\W\d][^\d]*")  # in the place of a number
-FEW_COUNTS = 5  # with a point, which may look like thousands by chance
-NEARLY_ALL = 0.95  # of the values that a notation must read, to be worth naming
-_UNREAD_DAYS = {  # a form that no notation reads, and what is wrong with it
+WORD = re.compile(r"[^\W\d][^\d]*")  # in place of a number
+FEW_COUNTS = 5  # minimum number of counts with a point: fewer may look like thousands by chance
+NEARLY_ALL = 0.95  # share of the values that a notation must read to be suggested
+_UNREAD_DAYS = {  # a form that no notation reads, and its problem
     r"[^\x00-\x7f]{1,4}[./-][^\x00-\x7f]{1,2}[./-][^\x00-\x7f]{1,4}": N_(
         "they are written in digits of another script, which cannot be read: write them as in 2024-03-05"
     ),
@@ -34,7 +34,7 @@ _UNREAD_DAYS = {  # a form that no notation reads, and what is wrong with it
         "month names in languages other than English cannot be read: write months as numbers, as in 2024-03-05"
     ),
 }
-_ERAS = {  # years as they are written, now and for twenty years each way
+_ERAS = {  # years as written, current ones and twenty before and after
     (2540, 2600): N_("years as in 2024-03-05: they look like Buddhist years (BE), which are 543 ahead"),
     (1380, 1425): N_("years as in 2024-03-05: they look like years of the Persian calendar"),
     (1426, 1480): N_("years as in 2024-03-05: they look like years of the Hijri calendar"),
@@ -81,10 +81,10 @@ _NULL_WORDS = {
     *("k. a.", "k.\u00a0a.", "k.a.", "k.a", "k/a", "keine angabe", "s/d", "s.d.", "n.v.t.", "nvt", "b/d", "s/o"),
     *("no data", "not available", "empty", "(empty)", "(blank)", "leer", "vide"),
 }  # in lower case
-_MOST_NAMES = 10  # of columns that a hint names
+_MOST_NAMES = 10  # column names in a hint
 _BOTH = "\0"
 _BLANKS = (" ", "\u00a0", "\u202f", "'", "\u2019")
-MARKS = (  # thousands and decimal, the simplest first
+MARKS = (  # thousands and decimal, simplest first
     (",", "."),
     (None, ","),
     *((blank, ".") for blank in _BLANKS),
@@ -94,12 +94,12 @@ MARKS = (  # thousands and decimal, the simplest first
 
 
 class Decimals:
-    """Form of counts with decimals, block after block; nothing is asked of a source that declares
-    both marks, or the point."""
+    """Form of counts with decimals, block after block; not checked if a source declares both marks,
+    or the point."""
 
     def __init__(self, spec: Spec) -> None:
         source, self._column = spec.demand.source, spec.demand.columns.demand
-        # of others only text is asked: numbers are what they are
+        # other sources are checked only for text: their numbers are unambiguous
         self._written = isinstance(source, WrittenSource)
         notation, keys = Notation.of(source), {"thousands", "decimal"} & source.model_fields_set
         self.comma = notation.thousands is None and notation.decimal == ","
@@ -111,12 +111,12 @@ class Decimals:
 
     @property
     def may_be_thousands(self) -> bool:
-        """Have nearly all of them, and some there are, three decimals and one to three digits
-        before, as 1.234 has?"""
+        """True if nearly all of them, and at least some, have three decimals after one to three
+        digits, such as 1.234."""
         return self.counts >= max(FEW_COUNTS, NEARLY_ALL * self.all)
 
     def look_at(self, block: pd.DataFrame, counts: pd.Series[float]) -> None:
-        """`counts` are those of the block as numbers."""
+        """Check the block's decimals; `counts` are its counts as numbers."""
         if not self._asked or not (self._written or _is_text(block[self._column])):
             return
         number = counts.to_numpy()
@@ -124,7 +124,7 @@ class Decimals:
             fractions = np.flatnonzero(np.isfinite(number) & (number % 1 != 0))
         if len(fractions):
             text = block[self._column].iloc[fractions].astype("str").str.strip()
-            if text.str.fullmatch(self._decimal).any():  # as 0.234 and 1234.567 have no thousands
+            if text.str.fullmatch(self._decimal).any():  # 0.234 and 1234.567 have no thousands
                 self._asked, self.counts = False, 0
                 return
             fit = text[text.str.fullmatch(self._form)]
@@ -133,10 +133,10 @@ class Decimals:
 
 
 def hint(refused: pd.DataFrame, accepted_days: pd.Series[Any], spec: Spec) -> str:
-    """Setting with which rows refused for one rule can be read, empty where nothing would do;
-    `refused` is as `quarantine` describes, and `accepted_days` are those that can be read as it
-    is. Only what people wrote, in a CSV or a sheet, has a notation to set; of other values it is
-    said what they look like."""
+    """Setting that would read rows rejected for one rule; empty if none would. `refused` is as
+    described in `quarantine`, and `accepted_days` are days that the current setting reads. Only
+    text written by people, in a CSV or a sheet, has a notation to set; for other values the hint
+    states what they look like."""
     rule, source = refused["rule"].iloc[0], spec.demand.source
     if rule == "row_form" and isinstance(source, CsvSource):
         return _of_bytes(refused.head(LOOKED_AT)) or _of_fields(refused.head(LOOKED_AT), source)
@@ -156,8 +156,8 @@ def hint(refused: pd.DataFrame, accepted_days: pd.Series[Any], spec: Spec) -> st
 
 
 def cut_depots(refused: pd.DataFrame, accepted: pd.DataFrame, spec: Spec) -> list[str]:
-    """Depots of which all refused counts, read in another notation, are higher than the accepted
-    ones, as where counts above 1,000 alone have a comma, or lower."""
+    """Depots whose rejected counts, read in another notation, are all higher than the accepted ones
+    (for example if only counts above 1,000 have a comma), or all lower."""
     rows = refused[refused["rule"] == "count_form"].head(LOOKED_AT)
     if len(rows) < FEW_COUNTS or spec.demand.aggregate != "none":
         return []
@@ -175,20 +175,19 @@ def cut_depots(refused: pd.DataFrame, accepted: pd.DataFrame, spec: Spec) -> lis
 
 
 def _are_plain(values: pd.Series[str], spec: Spec) -> bool:
-    """Are nearly all of these numbers in the notation of the source, but for a mark that the other
-    counts lack?"""
+    """True if nearly all of these are numbers in the notation of the source, except for a mark that
+    the other counts lack."""
     return bool(np.isfinite(numbers(values, Notation.of(spec.demand.source))).mean() >= NEARLY_ALL)
 
 
 def _best_marks(values: pd.Series[str]) -> tuple[tuple[str | None, str], float]:
-    """Marks of thousands and decimals that read most of these texts, and the share of those."""
+    """Marks of thousands and decimals that read most of these texts, and the share that they read."""
     shares = [float(np.isfinite(numbers(values, Notation(*marks))).mean()) for marks in MARKS]
     return MARKS[shares.index(max(shares))], max(shares)
 
 
 def _of_wide(rows: Sequence[Mapping[str, Any]], rule: str, spec: Spec) -> str:
-    """Columns of a wide source that hold no readings: headers that are no day, or columns of
-    words."""
+    """Columns of a wide source without readings: headers that are no day, or columns of words."""
     columns, wide = spec.demand.columns, spec.demand.source.wide
     header = {("depots", "count_form"): columns.depot_id, ("days", "date_form"): columns.day}.get((wide or "", rule))
     if header is None:
@@ -206,7 +205,7 @@ def _of_wide(rows: Sequence[Mapping[str, Any]], rule: str, spec: Spec) -> str:
 
 
 def _of_fields(refused: pd.DataFrame, source: CsvSource) -> str:
-    """A delimiter within values makes more fields than the header has."""
+    """Hint for a delimiter within values, which gives more fields than the header has."""
     fields = refused["message"].str.extract(r"found (\d+) fields, wanted (\d+) as in the header").astype("float64")
     if not (fields[0] > fields[1]).mean() >= NEARLY_ALL:
         return ""
@@ -235,7 +234,7 @@ def _of_days(values: pd.Series[str], accepted: pd.Series[Any], spec: Spec) -> st
     shares: dict[str, float] = {}
     for form in (*COUNTED_DAYS, *day_forms()):
         read = _read(values, form, spec)
-        # of small numbers any may be seconds since 1970
+        # any small number may be seconds since 1970
         first = "2000-01-01" if form in COUNTED_DAYS else "1970-01-01"
         shares[form] = float((read >= pd.Timestamp(first)).mean())
     best = max(shares.values())
@@ -261,22 +260,20 @@ def _read(values: pd.Series[str], form: str, spec: Spec) -> pd.Series[Any]:
 
 
 def _reads_some(form: str, accepted: pd.Series[Any], spec: Spec) -> bool:
-    """Would a form read any of the days as they are written now?"""
+    """True if a form would read any of the days as currently written."""
     text = accepted.dt.strftime(Notation.of(spec.demand.source).written_form).astype("str")
     return bool(days(text, spec.zone, Notation(date_format=form)).notna().any())
 
 
 def unread_days(values: pd.Series[str]) -> str:
-    """Sentence about days of which nearly all have a form that no notation reads; empty where they
-    have none."""
+    """Sentence about days of which nearly all have a form that no notation reads; empty otherwise."""
     text = values.str.strip()
     fit = (words for form, words in _UNREAD_DAYS.items() if text.str.fullmatch(form).mean() >= NEARLY_ALL)
     return next(map(as_sentence, fit), "")
 
 
 def other_era(values: pd.Series[str], share: float = NEARLY_ALL) -> str:
-    """Sentence about days of which at least this share have years of another era; empty where
-    fewer have."""
+    """Sentence about days of which at least this share have years of another era; empty otherwise."""
     part = r"[0-9]{1,2}"
     year = values.str.strip().str.extract(
         rf"^([0-9]{{3,4}})[-/.]{part}[-/.]{part}\b|^{part}[-/.]{part}[-/.]([0-9]{{3,4}})\b"
@@ -288,7 +285,7 @@ def other_era(values: pd.Series[str], share: float = NEARLY_ALL) -> str:
 
 def _of_numbers(values: pd.Series[str], spec: Spec) -> str:
     marks, best = _best_marks(values)
-    # what has a mark that others lack
+    # a mark that other counts lack
     if best < NEARLY_ALL or _are_plain(values, spec):
         return _of_empty_words(values) or _of_marks(values) or _of_closed_words(values)
     if not isinstance(spec.demand.source, WrittenSource):
@@ -323,8 +320,8 @@ def _of_marks(values: pd.Series[str]) -> str:
 
 
 def _marks(values: pd.Series[str]) -> pd.Series[str]:
-    """Marks next to the number of each value, in quotes, those of both sides with `_BOTH` between
-    them; empty where there is nothing, or no number."""
+    """Marks next to the number of each value, in quotes; marks on both sides are separated by
+    `_BOTH`; empty if there is no mark or no number."""
     sides = values.str.strip().str.extract(_WITH_MARKS).fillna("")
     quoted = sides.map(lambda mark: f"'{mark}'" if mark else "")
     both = (quoted[0] != "") & (quoted[1] != "")
@@ -336,8 +333,8 @@ def _named(marks: str) -> str:
 
 
 def advice(values: pd.Series[Any]) -> pd.Series[Any]:
-    """Advice for each value that is no number, for its message: a word for nothing can be declared,
-    a mark next to a number be left out. Empty where it is neither."""
+    """Advice for each value that is no number, for its message: declare a null word, or omit a mark
+    next to a number. Empty otherwise."""
 
     def of_distinct(distinct: pd.Series[Any]) -> pd.Series[Any]:
         text = distinct.astype("str").str.strip()
@@ -363,14 +360,14 @@ def _advice(text: str, marks: str) -> str:
 
 
 def _keys(thousands: str | None, decimal: str) -> str:
-    # a blank of another kind can be seen so
+    # JSON quotes make unusual blanks visible
     parts = [f"thousands: {json.dumps(thousands)}"] if thousands else []
     parts += [f'decimal: "{decimal}"'] if decimal != "." else []
     return joined(parts, N_(" and ")) or ""
 
 
 def _would_read(setting: str, share: float) -> str:
-    """Effect of a setting of the source, by the share of the values that it reads."""
+    """Effect of a source setting, by the share of the values that it reads."""
     return sentence(N_("demand.source.{setting} would read {which}"), setting=setting, which=_of_them(share))
 
 

@@ -1,9 +1,9 @@
-"""Outlier detection: counts that are implausible against the days before them, as spikes or in another
-unit.
+"""Outlier detection: counts that are implausible compared with the days before them, such as spikes
+or counts in another unit.
 
-What a depot usually has on a day is the median of its last eight same weekdays, of which four must
-be known. Every count is judged by the days before it alone; a level that lasts becomes the usual
-after four weeks. The bounds were chosen on real counts (tests/benchmarks/history/2026-11.md).
+The usual count of a depot-day is the median of its last eight same weekdays, of which four must be
+known. Every count is judged only by the days before it; a lasting level becomes the usual after
+four weeks. The bounds were chosen on real counts (tests/benchmarks/history/2026-11.md).
 """
 
 from __future__ import annotations
@@ -18,23 +18,24 @@ from forecaster.core.arrays import Bools, Doubles, Floats, Ints
 
 Codes = NDArray[np.int8]
 
-WEEKS, LEAST = 8, 4  # same weekdays that tell the usual, and how many of them must be known
-REACH = 7 * WEEKS  # days before a count that it is judged by
+WEEKS, LEAST = 8, 4  # same weekdays that give the usual count, and how many of them must be known
+REACH = 7 * WEEKS  # days before a count used to judge it
 # a spike is also beyond spike_factor × HIGH × the second highest count of the last REACH days …
 HIGH = 0.6
-NOISE = 6.0  # … and beyond that count by so many of its square roots: small counts vary by chance
-UNITS = (-3, -2, -1, 1, 2, 3)  # powers of ten by which a unit may change
-NEAR = 0.15  # log10: what counts as near a power of ten
-# days in a row that make a change of unit; how far before the first fresh day they may begin
+NOISE = 6.0  # … and beyond that count by this many of its square roots: small counts vary by chance
+UNITS = (-3, -2, -1, 1, 2, 3)  # powers of ten of a change of unit
+NEAR = 0.15  # log10: distance that counts as near a power of ten
+# consecutive days that make a change of unit; maximum days before the first fresh day at which they
+# may begin
 RUN, BACK = 3, 28
-SURE = 20  # a unit is told only from depots that usually have so many
-# days that tell what a depot had; times the upper quartile of it that comes back
+SURE = 20  # only depots with at least this usual count are judged for units
+# days that show what a depot had; factor over its upper quartile up to which demand has returned
 LOW, OFTEN = 28, 2.0
-MOST_RETURN = 2_000  # suspects that are looked at one by one
-FEED = 5  # depots that make a feed
-# share of a feed near one power; Christmas took 70 % of a city's counters near a tenth
+MOST_RETURN = 2_000  # suspects examined one by one
+FEED = 5  # minimum depots of a feed
+# share of a feed near one power; Christmas moved 70 % of a city's counters near a tenth
 MOST_UP, MOST_DOWN = 0.5, 0.8
-# judged at once, in the processor's cache; looked at to tell what days were like
+# judged at a time, to fit the processor's cache; sampled to find each day's level
 _CELLS, _SAMPLE = 1 << 16, 1 << 20
 
 # a sorting network for eight values (19 exchanges, Knuth, The Art of Computer Programming 3, 5.3.4)
@@ -46,7 +47,7 @@ _EXCHANGES = (
 
 @dataclass(frozen=True)
 class Suspects:
-    """Cells of a grid, by depot and then day, and what the depot usually has on such a day."""
+    """Cells of a grid, by depot and then day, and the usual count of each."""
 
     depot: Ints
     day: Ints
@@ -56,7 +57,7 @@ class Suspects:
         return len(self.depot)
 
     def where(self, marks: Bools) -> Suspects:
-        """The marked ones."""
+        """Suspects that are marked."""
         return Suspects(self.depot[marks], self.day[marks], self.usual[marks])
 
 
@@ -64,7 +65,7 @@ class Suspects:
 class _Feed:
     """Level of each day over all depots of a batch."""
 
-    level: Floats  # (days,) median of count / usual; 1 where fewer than FEED depots tell
+    level: Floats  # (days,) median of count / usual; 1 with fewer than FEED depots
     unit: Codes  # (days,) power of ten by which most depots' counts are off; 0 = none
 
 
@@ -73,16 +74,16 @@ def suspects(
 ) -> Mapping[str, Suspects]:
     """Rule (`unit_change`, `spike`) → the fresh counts that break it; no cell is in both.
 
-    `counts` (depots, days) hold consecutive days, NaN = not known; `fresh` and `closed` have the
-    same shape. What is said to be closed is not judged, and says nothing of the usual.
+    `counts` (depots, days) hold consecutive days, NaN = unknown; `fresh` and `closed` have the same
+    shape. Cells declared closed are neither judged nor used for the usual.
 
-    spike: more than `spike_factor` times the usual, or than the usual times what the day brought to
-    the median depot of the batch, where that is more; also well beyond the depot's second highest
-    count of eight weeks. unit_change: about a power of ten, from 10⁻³ to 10³, of the usual and of
-    what the day brought to the median depot, for at least three known days in a row; or of the
+    spike: more than `spike_factor` times the usual, or times the usual multiplied by the day's
+    level at the median depot of the batch if that is more; also well beyond the depot's second
+    highest count of eight weeks. unit_change: about a power of ten, from 10⁻³ to 10³, of the usual
+    and of the day's level at the median depot, for at least three known days in a row; or of the
     usual, for most depots at once. Then each fresh count of that day that is nearer to the changed
-    unit than to the usual is among them. Neither is told from depots that usually have fewer than
-    SURE.
+    unit than to the usual is included. Changes of unit are judged only from depots with a usual
+    count of at least SURE.
     """
     days = np.flatnonzero(fresh.any(axis=0))
     if not days.size:
@@ -103,14 +104,12 @@ def suspects(
 
 
 def without_returns(cells: Suspects, counts: Floats) -> Suspects:
-    """The suspects without demand that comes back: counts, above the usual, of a depot that has
-    just been open again for less than LOW days, after as many of zeros; or that are no more than
-    OFTEN times what it had before the last REACH days, on more than LOW of them, and since then had
-    less.
+    """Remove suspects that are returning demand: counts, above the usual, of a depot that has been
+    open again for less than LOW days after as many days of zeros; or counts of no more than OFTEN
+    times the level before the last REACH days, on more than LOW of them, after lower counts since.
 
-    `counts` (depots, days) hold consecutive days, NaN = not known; where they begin, what was
-    before is not known. Of more than MOST_RETURN suspects none is looked at: a whole feed does not
-    come back.
+    `counts` (depots, days) hold consecutive days, NaN = unknown; days before their beginning are
+    unknown. With more than MOST_RETURN suspects none is examined: a whole feed does not return.
     """
     if not 0 < len(cells) <= MOST_RETURN:
         return cells
@@ -120,7 +119,7 @@ def without_returns(cells: Suspects, counts: Floats) -> Suspects:
 
 
 def _comes_back(counts: Floats, usual: float) -> bool:
-    """True if the last count of a depot is demand that comes back."""
+    """True if the last count of a depot is returning demand."""
     if not counts[-1] > usual:
         return False
     recent, earlier = (part[~np.isnan(part)] for part in (counts[-REACH - 1 : -1], counts[: -REACH - 1]))
@@ -135,7 +134,7 @@ class _Block:
     """Some depots on the days from `first` to before `last`, and the REACH days before; unknown or
     closed = infinite.
 
-    usual, second, ratio: (depots, days); NaN where fewer than LEAST of the last WEEKS same weekdays
+    usual, second, ratio: (depots, days); NaN if fewer than LEAST of the last WEEKS same weekdays
     are known.
     """
 
@@ -147,16 +146,16 @@ class _Block:
         recent[np.isnan(recent) if closed is None else np.isnan(recent) | closed[rows, begin:last]] = np.inf
         self.counts = self.all[:, REACH:]
         self.usual, self.second = _same_weekdays(self.all)
-        # count / usual, where both are known and the usual is not 0
+        # count / usual, if both are known and the usual is not 0
         self.ratio = np.full_like(self.usual, np.nan)
         np.divide(self.counts, self.usual, out=self.ratio, where=(self.usual > 0) & (self.counts < np.inf))
 
 
 def _same_weekdays(counts: Floats) -> tuple[Floats, Floats]:
-    """The median and the second highest of each day's last WEEKS same weekdays, NaN where fewer
-    than LEAST are known.
+    """Median and second highest of each day's last WEEKS same weekdays; NaN if fewer than LEAST are
+    known.
 
-    `counts` (depots, REACH + days), infinite where not known; the answers are (depots, days).
+    `counts` are (depots, REACH + days), infinite if unknown; the results are (depots, days).
     """
     days = counts.shape[1] - REACH
     values = [counts[:, REACH - 7 * week :][:, :days].copy() for week in range(1, WEEKS + 1)]
@@ -177,10 +176,10 @@ def _same_weekdays(counts: Floats) -> tuple[Floats, Floats]:
 
 
 def _spikes(block: _Block, feed: _Feed, factor: float, candidates: Bools) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Depots and days of the cells, among those asked for, whose counts are spikes."""
+    """Depots and days of the candidate cells whose counts are spikes."""
     bound = factor * block.usual * np.maximum(feed.level, 1).astype(np.float32)
-    # the second highest of the same weekdays is never above that of all days: few cells are left to
-    # look at closely
+    # the second highest of the same weekdays never exceeds that of all days: few cells need a
+    # closer look
     np.maximum(bound, _ordinary(block.second, factor), out=bound)
     depot, day = np.nonzero(candidates & (block.counts > bound) & (block.counts < np.inf))
     before = block.all[depot[:, None], day[:, None] + np.arange(REACH)]
@@ -191,19 +190,19 @@ def _spikes(block: _Block, feed: _Feed, factor: float, candidates: Bools) -> tup
 
 
 def _ordinary(second: Floats, factor: float) -> Floats:
-    """Largest count in keeping with the second highest of earlier counts."""
+    """Largest count consistent with the second highest of earlier counts."""
     bound: Floats = np.maximum(np.float32(factor * HIGH) * second, second + np.float32(NOISE) * np.sqrt(second))
     return bound
 
 
 def _in_another_unit(block: _Block, feed: _Feed) -> Bools:
-    """Marks cells that are part of a change of unit, of their depot or of the whole feed."""
+    """Mark cells that are part of a change of unit, of their depot or of the whole feed."""
     power, near = _power(block.ratio / feed.level)
-    # a hundredfold and more need not be near a power
+    # a factor of a hundred or more need not be near a power
     unit, near = np.minimum(power, 2), near | (power >= 2)
     changed = np.zeros(unit.shape, bool)
     is_judged = (block.ratio >= 0) & (block.usual >= SURE)
-    # few depots are left to look at closely
+    # few depots need a closer look
     rows = np.flatnonzero(np.count_nonzero(near & is_judged, axis=1) >= RUN)
     depot, day = np.nonzero(is_judged[rows])
     depot = rows[depot]
@@ -217,7 +216,7 @@ def _in_another_unit(block: _Block, feed: _Feed) -> Bools:
 
 def _feed(block: _Block) -> _Feed:
     """Level of each day for the depots of a block."""
-    ratio = np.where(block.ratio > 0, block.ratio, np.nan)  # none came: closed, whatever the unit
+    ratio = np.where(block.ratio > 0, block.ratio, np.nan)  # a count of 0 means closed, whatever the unit
     level, depots = _medians(ratio)
     sure_ratio = np.where(block.usual >= SURE, ratio, np.nan)
     middle, sure_depots = _medians(sure_ratio)
@@ -234,8 +233,8 @@ def _feed(block: _Block) -> _Feed:
 
 
 def _medians(values: Floats) -> tuple[Floats, NDArray[np.intp]]:
-    """The median of each column and how many values it is of; NaN is no value, and the median of
-    none is NaN."""
+    """Median of each column and its number of values; NaN is no value, and the median of none is
+    NaN."""
     count = np.count_nonzero(~np.isnan(values), axis=0)
     ranked = np.concatenate([np.sort(values, axis=0), np.full((1, values.shape[1]), np.nan, np.float32)])
     column = np.arange(values.shape[1])
@@ -244,7 +243,7 @@ def _medians(values: Floats) -> tuple[Floats, NDArray[np.intp]]:
 
 
 def _power(ratio: Floats) -> tuple[Codes, Bools]:
-    """The power of ten nearest to each ratio, one of UNITS or 0, and whether it is one of UNITS and
+    """Nearest power of ten of each ratio, one of UNITS or 0; and a mark if it is one of UNITS and
     near."""
     power, near = np.zeros(ratio.shape, np.int8), np.zeros(ratio.shape, bool)
     is_far = (ratio >= 10**0.5) | ((ratio <= 10**-0.5) & (ratio > 0))
@@ -255,7 +254,7 @@ def _power(ratio: Floats) -> tuple[Codes, Bools]:
 
 
 def _lasting(unit: Codes, near: Bools, owner: NDArray[np.intp]) -> Bools:
-    """Marks days, by owner and then day, in a run of one unit of which RUN days, and half of all,
+    """Mark days, by owner and then day, in a run of one unit of which RUN days, and half of all,
     are near."""
     if not len(unit):
         return np.zeros(0, bool)

@@ -1,9 +1,9 @@
-"""Quarantine (dead-letter table) rows: what is read of a refused row, with the rule it broke and a
+"""Rows of the quarantine (dead-letter table): a rejected row as read, the rule it broke and a
 sentence.
 
 Columns: id, depot_id, date, source, row, rule, message, content, recorded_at, and later the batch.
-The id names what was refused and why: the same row refused again for the same rule has the same
-one.
+The id identifies the rejected row and the reason: the same row rejected again for the same rule has
+the same id.
 """
 
 from __future__ import annotations
@@ -30,27 +30,26 @@ from forecaster.lake import TABLES
 
 COLUMNS = [name for name in TABLES["quarantine"].names if name != "batch"]
 DIGITS = 16
-# rows, of which it is known what their messages were made of: a finding tells the first
+# first rows whose messages keep their parts: a finding quotes the first one
 EXPLAINED = 3
-_NAME = 60  # characters of a depot id that a message shows
-_SHOWN = 80  # characters of a value that a message shows
-# ends or turns round lines
+_NAME = 60  # characters of a depot id in a message
+_SHOWN = 80  # characters of a value in a message
+# characters that break lines or reverse their direction
 _NO_LETTER = re.compile("[\0-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 Column = Any  # a pandas Series
 
 
 @dataclass(frozen=True)
 class RowSentences:
-    """A sentence for each of some rows: its text, and of the first few what it was made of, None of
-    the others."""
+    """One sentence per row: its text and, for the first few rows, its parts; None for the others."""
 
     text: Column
     made_of: Column
 
     @classmethod
     def of(cls, template: str, index: Any, **values: Column) -> RowSentences:
-        """One template for all of these rows; a value is a column with one for each, or the same
-        for all."""
+        """Sentences of one template for all of these rows; a value is a column with one entry per
+        row, or one value for all."""
         parts = []
         for words_before, name, _, _ in Formatter().parse(template):
             parts += [words_before, _as_text(values[name])] if name else [words_before]
@@ -63,7 +62,7 @@ class RowSentences:
 
     @classmethod
     def in_order(cls, parts: Sequence[RowSentences], index: Any) -> RowSentences:
-        """Sentences of several templates, in the order of an index."""
+        """Combine the sentences of several templates, in the order of an index."""
         if not parts:
             return cls(pd.Series([], index[:0], dtype="str"), pd.Series([], index[:0], dtype=object))
         text, made_of = (pd.concat([getattr(part, name) for part in parts]) for name in ("text", "made_of"))
@@ -71,16 +70,16 @@ class RowSentences:
 
     @property
     def first(self) -> str:
-        """The sentence of the first row."""
+        """Sentence of the first row."""
         return restored(self.made_of.iloc[0], str(self.text.iloc[0]))
 
     def among(self, where: Any) -> RowSentences:
-        """Those of some of the rows."""
+        """Sentences of some of the rows."""
         return RowSentences(self.text[where], self.made_of[where])
 
 
 def first_message(refused: pd.DataFrame) -> str:
-    """The sentence of the first of these refused rows."""
+    """Sentence of the first of these rejected rows."""
     text = str(refused["message"].iloc[0])
     return restored(refused[MADE_OF].iloc[0], text) if MADE_OF in refused else text
 
@@ -88,8 +87,8 @@ def first_message(refused: pd.DataFrame) -> str:
 def rows(
     refused: pd.DataFrame, rule: Column, message: RowSentences, content: Column, now: pd.Timestamp
 ) -> pd.DataFrame:
-    """The rows of the lake's `quarantine`, but for the batch, and what messages were made of, which
-    the lake does not keep; `refused` has depot_id, date, source and row."""
+    """Rows of the lake's `quarantine` without the batch, plus the parts of the messages, which the
+    lake does not store; `refused` has depot_id, date, source and row."""
     source = refused["source"].astype("str")
     columns = {
         "id": identity(source, rule, content),
@@ -117,8 +116,7 @@ def content(block: pd.DataFrame) -> Column:
 
 
 def source_json(accepted: pd.DataFrame, spec: Spec) -> Column:
-    """Typed readings as JSON text, in the words of their source; what is not known is left
-    empty."""
+    """Typed readings as JSON text, in the words of their source; unknown values are empty."""
     columns = spec.demand.columns
     fields = {
         columns.depot_id: accepted["depot_id"].astype("str"),
@@ -135,7 +133,7 @@ def source_json(accepted: pd.DataFrame, spec: Spec) -> Column:
 
 
 def identity(source: Column, rule: Any, text: Column) -> Column:
-    """The id of each refused row: the first digits of the sha256 over source, rule and content."""
+    """Id of each rejected row: the first digits of the sha256 over source, rule and content."""
     rules = pd.Series(np.broadcast_to(np.asarray(rule, object), len(text)), dtype="str")
     keys = _joined(source.astype("str"), "\0", rules, "\0", text).cast(pa.large_binary()).to_pylist()
     digests = [hashlib.sha256(key).hexdigest()[:DIGITS] for key in keys]
@@ -143,7 +141,7 @@ def identity(source: Column, rule: Any, text: Column) -> Column:
 
 
 def with_distinct_ids(refused: pd.DataFrame) -> pd.DataFrame:
-    """The refused rows, of which those that are alike get different ids."""
+    """Give identical rejected rows different ids."""
     if not (alike := refused["id"].duplicated(keep=False)).any():
         return refused
     repetition = refused.loc[alike].groupby("id").cumcount().reindex(refused.index, fill_value=0)
@@ -151,21 +149,21 @@ def with_distinct_ids(refused: pd.DataFrame) -> pd.DataFrame:
 
 
 def where(rows: pd.DataFrame) -> dict[str, Column]:
-    """Start of a message: its place, which is file:row, and its depot."""
+    """Start of a message: the position as file:row, and the depot."""
     source = each_value(rows["source"], lambda names: names.astype("str"), "")
     depots = each_value(rows["depot_id"], _names, "?")
     return {"place": source + ":" + rows["row"].astype("str"), "depot": depots}
 
 
 def place(rows: pd.DataFrame) -> Column:
-    """Both in one text: file:row: depot."""
+    """Position and depot in one text: file:row: depot."""
     values = where(rows)
     return values["place"] + ": depot " + values["depot"]
 
 
 def legible(column: Column, longest: int = _SHOWN) -> Column:
-    """Given value, shortened for a message: cut, in one line, with escapes for what no screen
-    shows."""
+    """Value shortened for a message: truncated, on one line, with escapes for characters that
+    screens do not show."""
 
     def shorten(text: Column) -> Column:
         text = text.where(text.str.len() <= longest, text.str.slice(0, longest - 1) + "…")
@@ -185,7 +183,7 @@ def _as_text(value: Column) -> Column:
 
 
 def _joined(*parts: str | Column) -> Any:
-    """Columns of text and words between them, row by row in one text; an Arrow array."""
+    """Columns of text and fixed words, joined row by row, as an Arrow array."""
     long = pa.large_string()
     arrays = [pa.scalar(part, long) if isinstance(part, str) else pa.array(part, long) for part in parts]
     return pc.binary_join_element_wise(*arrays, pa.scalar("", long))
@@ -206,7 +204,7 @@ def _json(value: Any) -> str:
 
 
 def _json_values(column: Column) -> Column:
-    """A column's values as JSON, each distinct one written once."""
+    """Values of a column as JSON; each distinct value is encoded once."""
     # values of several types may be equal and yet be written differently
     if column.dtype == object:
         return pd.Series([_json(value) for value in column.where(column.notna(), None)], column.index, dtype="str")

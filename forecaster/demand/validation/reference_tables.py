@@ -1,5 +1,5 @@
-"""Validation of reference data: snapshots of depots, aliases and events; what is odd about them
-becomes a finding."""
+"""Validation of reference data: snapshots of depots, aliases and events, with findings about
+anomalies."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from forecaster.demand.validation.quarantine import legible
 from forecaster.errors import SpecError
 
 ALIAS = ["alias", "depot_id"]
-LONGEST = 400  # days of an event that are told one by one, whenever they are
-_NAMED = 10  # rows that a finding names
-MOST_GROUPS = 1000  # values of a level
+LONGEST = 400  # days of an event that are always listed one by one
+_NAMED = 10  # rows named in a finding
+MOST_GROUPS = 1000  # maximum number of values of a level
 
 _RESERVED = frozenset({"opened", "closed", "timezone", "retracted", "recorded_at"})
 
 
 def depots(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
-    """The snapshot of the depots source: depot_id, opened, closed, timezone and the attributes as
+    """Snapshot of the depots source: depot_id, opened, closed, timezone and the attributes as
     words."""
     assert spec.depots is not None
     source, columns, attributes = spec.depots.source, spec.depots.columns, spec.attributes
@@ -49,7 +49,7 @@ def depots(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
     table = pd.DataFrame({"depot_id": parsing.words(rows[columns.depot_id]), "row": rows[sources.ROW]})
     _add_business_days(table, rows, spec, tell)
     table["timezone"] = _zones(rows, columns.timezone, tell)
-    # what cannot be read is left empty rather than its row left out: a depot is worth more than its
+    # unreadable values are blanked instead of dropping the row: a depot is worth more than its
     # attribute
     for name in attributes:
         table[name] = parsing.words(rows[name])
@@ -62,7 +62,7 @@ def depots(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
 
 
 def _check_levels(table: pd.DataFrame, rows: pd.DataFrame, spec: Spec, tell: RowFindings) -> None:
-    """Tell of depots without a value of a level. Raises SpecError for too many values."""
+    """Report depots without a value of a level. Raises SpecError for too many values."""
     assert spec.depots is not None
     for name in spec.depots.levels:
         tell("level_missing", rows[table[name] == ""], name, _OF_LEVEL, N_("the depot is in none of its totals"))
@@ -74,7 +74,7 @@ def _check_levels(table: pd.DataFrame, rows: pd.DataFrame, spec: Spec, tell: Row
 
 
 def _add_business_days(table: pd.DataFrame, rows: pd.DataFrame, spec: Spec, tell: RowFindings) -> None:
-    """Add `opened` and `closed`, NaT where not declared or not a date."""
+    """Add `opened` and `closed`; NaT if not declared or not a date."""
     assert spec.depots is not None
     columns, notation = spec.depots.columns, parsing.Notation.of(spec.depots.source)
     for name, column in (("opened", columns.opened), ("closed", columns.closed)):
@@ -90,7 +90,7 @@ def _add_business_days(table: pd.DataFrame, rows: pd.DataFrame, spec: Spec, tell
 
 
 def _zones(rows: pd.DataFrame, column: str | None, tell: RowFindings) -> pd.Series:
-    """Time zone of each row; None where not declared or unknown."""
+    """Time zone of each row; None if not declared or unknown."""
     if not column:
         return pd.Series(None, rows.index, "str")
     zone = parsing.words(rows[column]).replace("", None)
@@ -104,7 +104,7 @@ def _zones(rows: pd.DataFrame, column: str | None, tell: RowFindings) -> pd.Seri
 
 
 def _blank_wrong_numbers(table: pd.DataFrame, rows: pd.DataFrame, spec: Spec, tell: RowFindings) -> None:
-    """Blank numbers of vans and people, and capacities, that are none."""
+    """Blank invalid numbers of vans, people and capacities."""
     vans, people = N_("a whole number of vans, or nothing"), N_("a number of people up to 500, or nothing")
     forms = [("vans_form", spec.vans_home, r"\d{0,6}(\.0+)?", vans)] if spec.vans_home else []
     if spec.depot_capacity:
@@ -124,7 +124,7 @@ def _one_row_each(table: pd.DataFrame, rows: pd.DataFrame, column: str, tell: Ro
     misnamed = ~parsing.in_one_line(table["depot_id"])
     form = data_rules.requirement("depot_form", longest=parsing.LONGEST)
     tell("depot_form", rows[misnamed], column, form, LEFT_OUT)
-    # rows alike are one depot told of twice, which is no finding; rows that differ are
+    # identical rows are one depot listed twice, which is no finding; different rows are
     table = table[(table["depot_id"] != "") & ~misnamed].drop_duplicates(list(table.columns.drop("row")))
     is_repeated = table["depot_id"].duplicated(keep="last")
     repeated = rows.loc[table.index[is_repeated]]
@@ -134,11 +134,10 @@ def _one_row_each(table: pd.DataFrame, rows: pd.DataFrame, column: str, tell: Ro
 
 
 def aliases(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
-    """The snapshot of the aliases source: alias, and the depot_id that it belongs to now, at the
-    end of its chain.
+    """Snapshot of the aliases source: alias, and the current depot_id at the end of its chain.
 
-    Left out are rows without both ids, aliases of themselves or of several depots, and chains that
-    end in a circle.
+    Omitted are rows without both ids, aliases of themselves or of several depots, and chains that
+    end in a cycle.
     """
     assert spec.depots is not None
     assert spec.depots.aliases is not None
@@ -164,20 +163,19 @@ def aliases(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class AnnouncedRows:
-    """The rows of the events source that are taken, before each of their days is a row of its
-    own."""
+    """Accepted rows of the events source, before they are expanded to one row per day."""
 
-    written: pd.DataFrame  # as the source has them
+    written: pd.DataFrame  # as in the source
     table: pd.DataFrame  # the columns of `EVENT` and `until`, the last day; the same index
 
 
 def events(spec: Spec, findings: list[Finding], now: datetime) -> tuple[pd.DataFrame, AnnouncedRows]:
-    """The snapshot of the events source, one row an event and day: the columns of `EVENT`, null for
-    what an event is not bound to; and the rows that it is made of.
+    """Snapshot of the events source, one row per event and day: the columns of `EVENT`, null where
+    an event has no restriction; and the rows it is made from.
 
-    A row with `until` stands for every day from its date to that day. Of one with more than
-    `LONGEST` days those count that may matter by the end of the next year, so that a closure until
-    9999-12-31 is one row a day, and not millions.
+    A row with `until` stands for every day from its date to that day. Of rows with more than
+    `LONGEST` days, only those days count that may matter by the end of the next year, so that a
+    closure until 9999-12-31 does not become millions of rows.
     """
     assert spec.calendar.events is not None
     source, columns = spec.calendar.events.source, spec.calendar.events.columns
@@ -204,8 +202,7 @@ def events(spec: Spec, findings: list[Finding], now: datetime) -> tuple[pd.DataF
 
 
 def _each_day(table: pd.DataFrame, year: int) -> pd.DataFrame:
-    """Each row as many times as it has days, a day further each time; long ones up to the end of a
-    year at most."""
+    """Expand each row to one row per day; long ones at most up to the end of a year."""
     date, until = (table[name].to_numpy("datetime64[D]").astype(np.int64) for name in ("date", "until"))
     ends = np.datetime64(f"{year}-12-31", "D").astype(np.int64)
     is_long = until - date >= LONGEST
@@ -223,15 +220,15 @@ AS_NOTHING, LEFT_OUT = N_("taken as nothing"), N_("the row is left out")
 
 
 class RowFindings:
-    """Turns rows that break a rule into a finding that names the first of them, and the lines of
-    some further ones."""
+    """Turns rows that break a rule into a finding about the first of them, with the lines of some
+    others."""
 
     def __init__(self, spec: Spec, findings: list[Finding]) -> None:
         self.declared, self.findings = spec.demand.rules.severity, findings
         self._zone = spec.zone
 
     def days(self, rows: pd.DataFrame, column: str, notation: parsing.Notation) -> pd.Series:
-        """Days of a column, NaT where it has none; midnights of another zone become a finding."""
+        """Days of a column, NaT if there is none; midnights of another zone become a finding."""
         days, is_other = announced_days(rows[column], self._zone, notation)
         for local in parsing.days(rows.loc[is_other, column].head(1), self._zone, notation):
             values = {"day": notation.day, "local": local.date(), "zone": self._zone.key}
@@ -241,8 +238,8 @@ class RowFindings:
         return result
 
     def __call__(self, rule: str, rows: pd.DataFrame, column: str, wanted: str, then: str) -> None:
-        """`wanted` is what each row should have in the column, `then` what becomes of those that
-        have not."""
+        """Add a finding; `wanted` is the required content of the column, `then` the consequence for
+        rows without it."""
         if rows.empty:
             return
         first, place = rows.iloc[0], rows[sources.FILE].astype("str") + ":" + rows[sources.ROW].astype("str")
@@ -256,7 +253,8 @@ class RowFindings:
         if len(rows) > 1:
             also = N_("{message} (also {places})")
             message = sentence(also, message=message, places=", ".join(place.iloc[1:_NAMED]))
-        # rules of readings quarantine them, or stop their batch; a row of these sources is taken, or told of
+        # rules of readings quarantine them or stop their batch; rows of these sources are accepted
+        # or reported
         is_own = rule in data_rules.OF_BATCHES and rule != "day_stamps"
         severity = data_rules.severity(rule, self.declared) if is_own else "warn"
         self.findings.append(Finding(rule, severity, len(rows), message))

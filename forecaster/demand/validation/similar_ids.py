@@ -1,6 +1,5 @@
-"""Depot ids that differ in what distinguishes no depots: case, blanks, Unicode form, zeros in
-front, kinds of dashes; and former ids that go on counting next to the depots that they belong
-to."""
+"""Depot ids that differ only in ways that do not distinguish depots: case, blanks, Unicode form,
+leading zeros, kinds of dashes; and former ids that still have counts next to their current depots."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ def _unicode_form(depot: str) -> str:
 
 
 def _blanks(depot: str) -> str:
-    """Without blanks, of which those between digits alone tell numbers apart."""
+    """Remove blanks, except between digits, where they distinguish numbers."""
     words = " ".join(_INVISIBLE.sub("", depot).split())
     return _BETWEEN_DIGITS.sub("\0", words).replace(" ", "").replace("\0", " ")
 
@@ -59,14 +58,14 @@ _FORMS: Mapping[str, Callable[[str], str]] = {
 
 
 def key(depot: str, without: str | None = None) -> str:
-    """Id without anything that never distinguishes depots, but for one kind of it."""
+    """Id without all differences that never distinguish depots, except one kind."""
     for name, form in _FORMS.items():
         depot = depot if name == without else form(depot)
     return depot
 
 
 def pairs(depots: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Ids with the next one that differs from them in nothing that distinguishes depots."""
+    """Ids paired with the next one that differs only in ways that do not distinguish depots."""
     ids = pd.Series(depots if isinstance(depots, pd.Index) else [*depots], dtype="str")
     keys = _keys(ids)
     is_shared = keys.duplicated(keep=False)
@@ -75,8 +74,8 @@ def pairs(depots: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def _keys(depots: pd.Series[str]) -> pd.Series[str]:
-    """The `key` of each id. Nearly all ids are plain: in ASCII and without blanks, where three
-    rules of it have nothing to do, and the others are asked of a million at once."""
+    """`key` of each id. Nearly all ids are plain (ASCII without blanks): three of the rules do not
+    apply to them, and the others are applied to a million at once."""
     is_plain = depots.str.fullmatch("[!-~]*").astype(bool)
     keys = depots[is_plain].str.lower().str.replace("_", "-", regex=False)
     keys = keys.str.replace(r"^([0-9]+)\.0+$", r"\1", regex=True)
@@ -88,7 +87,7 @@ def _keys(depots: pd.Series[str]) -> pd.Series[str]:
 
 
 def difference(first: str, second: str) -> str:
-    """In what two ids differ that have the same key."""
+    """Kinds of difference between two ids with the same key."""
     kinds = [name for name in _FORMS if key(first, name) != key(second, name)]
     if not kinds:
         return sentence(N_("only in notation"))
@@ -97,10 +96,10 @@ def difference(first: str, second: str) -> str:
 
 
 def findings(grid: CountGrid, former: pd.DataFrame | None, spec: Spec) -> list[Finding]:
-    """A finding about depots with new counts whose ids are written in another way than those of
-    others with counts.
+    """Finding about depots with new counts whose ids are spelling variants of other depots with
+    counts.
 
-    `former` are aliases: what is one depot already is not told of.
+    `former` are aliases: ids that already are one depot are not reported.
     """
     depots = grid.depots[~np.isnan(np.fmax.reduce(grid.counts, axis=1))]
     current: Mapping[str, str] = {}
@@ -123,8 +122,8 @@ def findings(grid: CountGrid, former: pd.DataFrame | None, spec: Spec) -> list[F
 
 
 def counts_left_out(grid: CountGrid, former: pd.DataFrame | None, spec: Spec) -> list[Finding]:
-    """A finding about former ids with new counts that `aliases.apply` leaves out next to the own
-    ones of their depots.
+    """Finding about former ids with new counts that `aliases.apply` ignores in favor of their
+    depots' own counts.
 
     `former` are aliases, as in `findings`.
     """
@@ -173,13 +172,13 @@ def _last(has_count: Bools) -> int:
 
 
 def same(depot: str, depots: Collection[str]) -> str | None:
-    """The one of the depots whose id is written in another way, None where there is none."""
+    """Depot among these whose id is a spelling variant; None if there is none."""
     meant = key(depot)
     return next((other for other in depots if other != depot and key(other) == meant), None)
 
 
 class NearestDepot:
-    """A hint with the nearest known depot, for the first few unknown ones: the search is slow."""
+    """Hint with the nearest known depot, only for the first few unknown ones: the search is slow."""
 
     def __init__(self, depots: Iterable[str], most: int = 20) -> None:
         self.depots, self.searches_left = sorted(depots), most

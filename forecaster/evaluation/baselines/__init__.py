@@ -20,8 +20,7 @@ def fit(name: str, panel: Panel, levels: tuple[float, ...]) -> Predictor:
     one.
 
     Its forecasts are never NaN: a depot that it cannot forecast gets the seasonal naive, a closed
-    day zero. Raises ValueError for an unknown name, MissingExtra when the package behind it is not
-    installed.
+    day zero. Raises ValueError for an unknown name, MissingExtra if its package is not installed.
     """
     if name not in BASELINES:
         raise ValueError(f"unknown baseline {name!r}; wanted one of {', '.join(NAMES)}")
@@ -31,7 +30,8 @@ def fit(name: str, panel: Panel, levels: tuple[float, ...]) -> Predictor:
 
 
 def fit_or_message(name: str, panel: Panel, levels: tuple[float, ...]) -> Predictor | str:
-    """`fit`, for a fan; a sentence where the package is not installed that the baseline needs."""
+    """Call `fit` for a fan; return a sentence if the package that the baseline needs is not
+    installed."""
     try:
         return fit(name, panel, levels)
     except MissingExtra as error:
@@ -39,6 +39,6 @@ def fit_or_message(name: str, panel: Panel, levels: tuple[float, ...]) -> Predic
 
 
 def ready(name: str) -> None:
-    """Raises MissingExtra when the package behind a baseline is not installed."""
+    """Check that the package of a baseline is installed. Raises MissingExtra."""
     if (package := BASELINES[name].package) is not None:
         import_optional(package, name)

@@ -1,9 +1,8 @@
-"""Feature engineering for the gradient-boosted baseline: one row for a depot, a cutoff and a step
-ahead.
+"""Feature engineering for the gradient-boosted baseline: one row per depot, cutoff and step ahead.
 
-Counts enter as logarithms relative to the depot's level at the cutoff, so that large and small
-depots teach one another. A row looks at nothing after its cutoff but what is known ahead of the
-days up to cutoff + horizon.
+Counts are logarithms relative to the depot's level at the cutoff, so that large and small depots
+share one model. A row uses nothing after its cutoff except values that are known ahead, up to
+cutoff + horizon.
 """
 
 from __future__ import annotations
@@ -21,20 +20,20 @@ from forecaster.core.arrays import Doubles, Floats
 from forecaster.core.panel import Panel
 
 SEASON, YEAR = 7, 364  # a year of whole weeks
-LAGS = 14  # days up to the cutoff, each by itself
+LAGS = 14  # days up to the cutoff, each a separate feature
 WINDOWS = (7, 14, 28, 56)
 LEVEL = 28
 WEEKS = 8  # same weekdays up to the cutoff
-LOOKBACK = YEAR + 2 * max(WINDOWS)  # days before a cutoff that a feature looks back, at most
-_NEAR = (-7, -2, -1, 1, 2)  # days around the target day whose holidays and covariates matter
+LOOKBACK = YEAR + 2 * max(WINDOWS)  # largest number of days before a cutoff that a feature uses
+_NEAR = (-7, -2, -1, 1, 2)  # days around the target day whose holidays and covariates are features
 
 _Places = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of the feature table: positions of depots, of cutoffs among the panel's days, and steps
-    ahead from 1."""
+    """Rows of the feature table: indexes of depots, indexes of cutoffs among the panel's days, and
+    steps ahead from 1."""
 
     depot: _Places
     cutoff: _Places
@@ -49,7 +48,7 @@ class Rows:
 
 
 class Table:
-    """Feature table of one panel, made row by row as asked for."""
+    """Feature table of one panel; rows are computed on request."""
 
     def __init__(self, panel: Panel) -> None:
         self.panel = panel
@@ -58,15 +57,14 @@ class Table:
 
     @cached_property
     def level(self) -> Doubles:
-        """Mean log count of the last days up to each day, (depots, history); NaN where none is
-        known."""
+        """Mean log count of the last days up to each day, (depots, history); NaN if none is known."""
         return self._rolling(LEVEL, "mean")
 
     def level_at(self, rows: Rows) -> Doubles:
         return self.level[rows.depot, rows.cutoff]
 
     def is_word(self, feature: str) -> bool:
-        """Is it a code of a category, without an order?"""
+        """Return True for a category code without an order."""
         return feature.startswith("static ")
 
     def target(self, rows: Rows) -> Doubles:
@@ -75,19 +73,19 @@ class Table:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The features in the order of `matrix`."""
+        """Names of the features in the order of `matrix`."""
         nothing = np.zeros(0, np.intp)
         return tuple(name for name, _ in self._features(Rows(nothing, nothing, nothing)))
 
     def matrix(self, rows: Rows) -> Floats:
-        """(rows, features); NaN where a value is not known."""
+        """Features (rows, features); NaN for unknown values."""
         features = np.empty((len(rows.depot), len(self.names)), np.float32)
         for place, (_, values) in enumerate(self._features(rows)):
             features[:, place] = values
         return features
 
     def _features(self, rows: Rows) -> Iterator[tuple[str, Any]]:
-        """Name and one value a row; of counts a relative logarithm."""
+        """Yield the name and one value per row of each feature; counts are relative logarithms."""
         yield from self._recent(rows)
         yield from self._same_weekday(rows)
         yield from self._last_year(rows)
@@ -160,14 +158,13 @@ class Table:
             yield f"open {near:+}", self._ahead(panel.open, rows.depot, rows, near)
 
     def _ahead(self, values: Any, row: Any, rows: Rows, near: int) -> Floats:
-        """A value known ahead of a day near the target day; NaN where that day is beyond the
-        horizon."""
+        """Value known ahead of a day near the target day; NaN beyond the horizon."""
         day = rows.target + near
         inside = (day >= 0) & (day <= rows.cutoff + self.panel.horizon)
         return np.where(inside, values[row, np.where(inside, day, 0)], np.nan).astype(np.float32)
 
     def _at(self, values: Doubles, depot: _Places, day: _Places) -> Doubles:
-        """Values of days of the history, NaN before it."""
+        """Values on days of the history, NaN before it."""
         return np.where(day >= 0, values[depot, np.maximum(day, 0)], np.nan)
 
     def _rolling(self, days: int, statistic: str) -> Doubles:
@@ -201,12 +198,12 @@ class Table:
 
 
 def is_holiday_feature(name: str) -> bool:
-    """Does the calendar feature mark holidays or days next to them?"""
+    """Return True if the calendar feature marks holidays or days next to them."""
     return "holiday" in name
 
 
 def _mean(values: Doubles) -> Doubles:
-    """Mean of the known values along the first axis; NaN where none is known."""
+    """Mean of the known values along the first axis; NaN if none is known."""
     count = np.isfinite(values).sum(axis=0)
     total = np.sum(values, axis=0, where=np.isfinite(values))
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)

@@ -1,8 +1,8 @@
-"""LightGBM over all depots at once: a model of the median for each step ahead, and the spread that
-the errors had on the days that ended the training.
+"""LightGBM over all depots at once: a model of the median for each step ahead, and the spread of
+the errors on the days of early stopping.
 
-A model for each step did better than one for all steps, and a depot known by its own past better
-than by its name: the latter learns by heart how fast the depot once grew.
+A model for each step did better than one for all steps. Describing a depot by its own past did
+better than by its name, from which the model learns by heart how fast the depot once grew.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from forecaster.evaluation.baselines.features import LOOKBACK, Rows, Table
 from forecaster.evaluation.baselines.naive import complete, last_weeks
 from forecaster.evaluation.baselines.optional import import_optional
 
-HELD_OUT = 28  # days before the cutoff that say when to stop
-ROWS = 1_500_000  # of all steps together, at most; more are drawn by chance
-LEAST_OBSERVED = 7  # counts of the last four weeks that a row's depot needs at least
+HELD_OUT = 28  # days before the cutoff for early stopping
+ROWS = 1_500_000  # limit of all steps together; a random sample of more
+LEAST_OBSERVED = 7  # fewest counts in the last four weeks of a row's depot
 ROUNDS, PATIENCE = 3000, 100
-LEAF = 50  # rows that a leaf holds at least
+LEAF = 50  # fewest rows in a leaf
 LEAST_WIDTH = 1e-9
-SHRINK = 28  # errors of all depots that are mixed with each depot's own
+SHRINK = 28  # number of errors of all depots that are mixed with each depot's own
 PARAMETERS = {
     "objective": "l1",
     "learning_rate": 0.03,
@@ -48,11 +48,11 @@ def lightgbm(
     rounds: int = ROUNDS,
     changes: Mapping[str, Any] | None = None,
 ) -> Predictor:
-    """Trained on the days before the last four weeks, stopped by these; seasonal naive when there
-    is too little.
+    """Train on the days before the last four weeks, with early stopping on these; seasonal naive if
+    there are too few rows.
 
-    `rows` are those of all steps together that it learns from at most, `rounds` a step's trees at
-    most, and `changes` of `PARAMETERS`.
+    `rows` limits the training rows of all steps together, `rounds` the trees of a step, and
+    `changes` overrides `PARAMETERS`.
     """
     gbm = import_optional("lightgbm", "lightgbm")
     table, random = Table(panel), np.random.default_rng(0)
@@ -91,10 +91,10 @@ class _Boosted:
 
 
 def _usable(table: Table, step: int, first: int, end: int, most: int, random: np.random.Generator) -> Rows:
-    """At most `most` rows whose target day lies in first … end - 1, is known, and whose depot was
-    known of late."""
+    """Return at most `most` rows with a known target day in first … end - 1, of depots with enough
+    recent counts."""
     count, days = len(table.log) * max(end - first, 0), max(end - first, 1)
-    # Of a large panel not even all places are listed.
+    # For a large panel, not even the indexes are listed in full.
     place = np.arange(count) if count <= 10 * most else np.unique(random.integers(0, count, 10 * most))
     depot, day = place // days, first + place % days
     rows = Rows(depot, day - step, np.full(depot.shape, step))
@@ -118,8 +118,8 @@ def _train(gbm: Any, table: Table, train: Rows, held_out: Rows, parameters: dict
 
 
 def _spread(error: list[Doubles], rows: list[Rows], depots: int, levels: tuple[float, ...]) -> Doubles:
-    """Quantiles of log errors about their median, (depots, horizon, levels): one shape, as wide as
-    the errors of the depot and of the step were."""
+    """Quantiles of log errors about their median, (depots, horizon, levels): one shape, scaled by
+    the errors of the depot and of the step."""
     depot = np.concatenate([of_step.depot for of_step in rows])
     errors, step = np.concatenate(error), np.repeat(np.arange(len(rows)), [len(of_step) for of_step in error])
     size = np.abs(errors)

@@ -1,5 +1,5 @@
-"""Seasonal naive and seasonal window average: the same weekday of the last weeks, also where other
-baselines fail.
+"""Seasonal naive and seasonal window average: the same weekday of the last weeks, also used where
+other baselines fail.
 
 Source: Hyndman & Athanasopoulos, Forecasting: Principles and Practice (3rd ed.), section 5.2.
 """
@@ -15,27 +15,26 @@ from forecaster.core.panel import Panel
 from forecaster.evaluation.backtest import Predictor
 
 SEASON = 7
-WEEKS = 8  # that the last known same weekday may lie back
+WEEKS = 8  # largest age of the last known same weekday
 AVERAGED = 4
-RECENT = 91  # days whose errors make the quantiles
-ENOUGH = 21  # errors; with fewer those of all depots are used
+RECENT = 91  # days whose errors give the quantiles
+ENOUGH = 21  # errors; with fewer, those of all depots are used
 
 
 def seasonal_naive(panel: Panel, levels: tuple[float, ...]) -> Predictor:
-    """Seasonal naive: the last known count of the same weekday. Nothing is learnt."""
+    """Seasonal naive: the last known count of the same weekday. Nothing is learned."""
     return lambda before: last_weeks(before, levels, 1)
 
 
 def seasonal_window_average(panel: Panel, levels: tuple[float, ...]) -> Predictor:
     """Seasonal window average: the mean of the last four known counts of the same weekday. Nothing
-    is learnt."""
+    is learned."""
     return lambda before: last_weeks(before, levels, AVERAGED)
 
 
 def complete(panel: Panel, levels: tuple[float, ...], quantiles: Doubles) -> Forecast:
-    """Make a forecast of raw quantiles (depots, horizon, levels): put in order, not below zero,
-    zero on closed days, and the seasonal naive's for a depot where any of an open day is not
-    finite."""
+    """Make a forecast of raw quantiles (depots, horizon, levels): sorted, not below zero, zero on
+    closed days, and the seasonal naive's for a depot with a non-finite quantile on an open day."""
     open_ = panel.open[:, panel.history :]
     unusable: Bools = np.any(~np.isfinite(quantiles).all(axis=-1) & open_, axis=-1)
     if unusable.any():
@@ -46,11 +45,11 @@ def complete(panel: Panel, levels: tuple[float, ...], quantiles: Doubles) -> For
 
 
 def last_weeks(panel: Panel, levels: tuple[float, ...], weeks: int) -> Forecast:
-    """The mean of the last `weeks` known same weekdays, and around it what such means missed of
-    late, in log counts.
+    """Forecast the mean of the last `weeks` known same weekdays, with the recent errors of such
+    means around it, in log counts.
 
-    A depot without any same weekday gets its own mean, or all depots' median. No quantile lies
-    beyond twice the largest count of the depot's history (`naive_quantiles`).
+    A depot without any same weekday gets its own mean, or all depots' median. No quantile exceeds
+    twice the largest count of the depot's history (`naive_quantiles`).
     """
     days = SEASON * WEEKS
     demand, open_ = panel.past(days)
@@ -63,8 +62,7 @@ def last_weeks(panel: Panel, levels: tuple[float, ...], weeks: int) -> Forecast:
 
 
 def _weekday_mean(counts: Doubles, horizon: int, weeks: int) -> Doubles:
-    """Mean of each target day's last known same weekdays, (depots, horizon); NaN where none is
-    known."""
+    """Mean of each target day's last known same weekdays, (depots, horizon); NaN if none is known."""
     days = counts.shape[1]
     total, count = np.zeros((len(counts), horizon)), np.zeros((len(counts), horizon))
     for step in range(horizon):
@@ -76,14 +74,14 @@ def _weekday_mean(counts: Doubles, horizon: int, weeks: int) -> Doubles:
 
 def _error_quantiles(panel: Panel, weeks: int, levels: tuple[float, ...], weeks_ahead: int) -> Doubles:
     """Quantiles (depots, levels) of log count minus log forecast on the last days, about their
-    median, for days that lie so many weeks after the first one ahead."""
-    # as many errors as of one
+    median, for days `weeks_ahead` weeks after the first week ahead."""
+    # as many errors as for the first week
     recent = slice(max(panel.history - RECENT - SEASON * weeks_ahead, 0), panel.history)
     counts = np.where(panel.open[:, recent], panel.demand[:, recent], np.nan).astype(float)
     first = SEASON * (weeks + weeks_ahead)
     count = max(counts.shape[1] - first, 0)
     before = np.stack([counts[:, SEASON * week : SEASON * week + count] for week in range(weeks)])
-    # NaN where any week is unknown
+    # NaN if any week is unknown
     error = np.log1p(counts[:, first:]) - np.log1p(before.mean(axis=0))
     pooled = error[np.isfinite(error)]
     quantiles = np.zeros((len(counts), len(levels))) + (np.quantile(pooled, levels) if len(pooled) >= ENOUGH else 0.0)

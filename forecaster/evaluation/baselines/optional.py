@@ -1,4 +1,5 @@
-"""Optional dependencies: import a package that only a baseline needs, or say what installs it."""
+"""Optional dependencies: import a package that only a baseline needs, or name the command that
+installs it."""
 
 from __future__ import annotations
 
@@ -15,12 +16,12 @@ from forecaster.core.language.sentences import sentence
 from forecaster.errors import MissingExtra
 
 _TALKATIVE = ("prophet", "prophet.plot", "cmdstanpy")  # loggers
-# what a process has once: filters of warnings, loggers, NumPy's own random numbers
+# protects state of the whole process: filters of warnings, loggers, NumPy's global random numbers
 _GLOBAL = threading.RLock()
 
 
 def import_optional(module: str, baseline: str) -> Any:
-    """The module. Raises MissingExtra when it, or a package that it needs, is not installed."""
+    """Import the module. Raises MissingExtra if it, or a package that it needs, is not installed."""
     try:
         with quietly():
             return import_module(module)
@@ -32,8 +33,8 @@ def import_optional(module: str, baseline: str) -> Any:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Without warnings, nor lines that a package logs on import and for each fit. Threads take
-    turns here, so that each leaves what belongs to all as it was."""
+    """Suppress warnings, and lines that a package logs on import and for each fit. One thread at a
+    time, so that each restores the state of the process."""
     loggers = [logging.getLogger(name) for name in _TALKATIVE]
     with _GLOBAL, warnings.catch_warnings():
         before = [logger.disabled for logger in loggers]

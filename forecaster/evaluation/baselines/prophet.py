@@ -1,9 +1,8 @@
-"""Prophet, one model a depot: trend, week and year, holidays and whatever is known ahead as
+"""Prophet, one model per depot: trend, week and year, with holidays and other values known ahead as
 regressors.
 
-Its forecast is a function of the day alone. So that it sees new history as the others do, it is
-fitted again at each later cutoff, starting from the parameters that it had. Source: Taylor & Letham
-2018.
+Its forecast is a function of the day alone. To use new history like the other models, it is fitted
+again at each later cutoff, starting from its previous parameters. Source: Taylor & Letham 2018.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ SAMPLES = 400
 
 
 def prophet(panel: Panel, levels: tuple[float, ...]) -> Predictor:
-    """Prophet's defaults on the raw counts; below zero counts as zero."""
+    """Prophet's defaults on the raw counts; values below zero are zero."""
     with _quietly():
         make = import_optional("prophet", "prophet").Prophet
         models = [_fit(make, data, None) for data in _series(panel)]
@@ -39,7 +38,7 @@ def prophet(panel: Panel, levels: tuple[float, ...]) -> Predictor:
 
 @dataclass(frozen=True)
 class _Additive:
-    """Each depot's first fit, None where there is none: where the later ones start from."""
+    """First fit of each depot, the starting point of later fits; None if there is none."""
 
     make: Any
     models: tuple[Any, ...]
@@ -56,7 +55,7 @@ class _Additive:
 
 
 def _series(panel: Panel) -> Iterator[pd.DataFrame]:
-    """Each depot's days: ds, y (NaN = not known, closed or ahead), and a column for each
+    """Yield each depot's days: ds, y (NaN = unknown, closed or ahead), and a column for each
     regressor."""
     start = max(panel.history - HISTORY, 0)
     counts = np.full(panel.open.shape, np.nan)
@@ -69,8 +68,8 @@ def _series(panel: Panel) -> Iterator[pd.DataFrame]:
 
 
 def _fit(make: Any, data: pd.DataFrame, first: Any) -> Any | None:
-    """The model of what is known, with the regressors of the first fit, at which they are those
-    that varied."""
+    """Fit the known days, with the regressors of the first fit; the first fit uses those that
+    varied."""
     past = data.dropna()
     if len(past) < ENOUGH:
         return None
@@ -80,12 +79,12 @@ def _fit(make: Any, data: pd.DataFrame, first: Any) -> Any | None:
         model.add_regressor(name)
     try:
         return model.fit(past, seed=0, **({"init": _start(first)} if first else {}))
-    except RuntimeError:  # Stan gave up
+    except RuntimeError:  # Stan failed
         return first
 
 
 def _start(model: Any) -> dict[str, Any]:
-    """The parameters of a fitted model, as Stan wants to begin with."""
+    """Return the parameters of a fitted model as initial values for Stan."""
     single = {name: float(model.params[name][0][0]) for name in ("k", "m", "sigma_obs")}
     return single | {name: model.params[name][0] for name in ("delta", "beta")}
 
@@ -102,7 +101,7 @@ def _ahead(model: Any, days: pd.DataFrame, levels: tuple[float, ...]) -> Doubles
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Without what it would say, and with the global random numbers as they were."""
+    """Suppress its output, and restore the global random numbers."""
     with quietly():
         state = np.random.get_state()
         try:

@@ -1,7 +1,7 @@
 """Local statistical models, one series at a time: AutoETS, Theta and MSTL.
 
 Form and parameters are chosen once, on the last year before the panel's cutoff; at a later cutoff
-they are kept, and the smoothing (with MSTL the decomposition too) runs again over what came since.
+they are kept, and the smoothing (with MSTL also the decomposition) runs again over the new days.
 Source: statsforecast.
 """
 
@@ -21,7 +21,7 @@ from forecaster.evaluation.backtest import Predictor
 from forecaster.evaluation.baselines.naive import SEASON, complete
 from forecaster.evaluation.baselines.optional import import_optional, quietly
 
-HISTORY = 56 * SEASON  # days that a model is chosen on
+HISTORY = 56 * SEASON  # days on which a model is chosen
 ENOUGH = 4 * SEASON  # known counts; a depot with fewer gets the seasonal naive
 
 
@@ -54,18 +54,17 @@ def _fit(make: Callable[[], Any], panel: Panel, levels: tuple[float, ...]) -> Pr
 
 
 def _fit_series(model: Any, y: Doubles) -> Any | None:
-    """The fitted model; None where the method has no answer for the series."""
+    """Return the fitted model; None if the method fails for the series."""
     try:
-        with quietly():  # it warns of a division where all counts are zero
+        with quietly():  # it warns of a division if all counts are zero
             return model.fit(y)
-    except Exception:  # statsforecast raises bare ones
+    except Exception:  # statsforecast raises plain Exceptions
         return None
 
 
 @dataclass(frozen=True)
 class _Classical:
-    """A fitted model a depot, None where there is none, and the first day of what each was fitted
-    on."""
+    """A fitted model per depot, None if there is none, and the first day of the fitted series."""
 
     models: tuple[Any, ...]
     first: date
@@ -81,8 +80,7 @@ class _Classical:
         return complete(panel, self.levels, quantiles)
 
     def _ahead(self, model: Any, y: Doubles, horizon: int) -> Doubles:
-        """Quantiles (horizon, levels) from the method's own intervals; NaN where it has no
-        answer."""
+        """Quantiles (horizon, levels) from the method's own intervals; NaN if it fails."""
         widths = sorted({_width(level) for level in self.levels} - {0})
         try:
             with quietly():
@@ -96,13 +94,13 @@ class _Classical:
 
 
 def _width(level: float) -> int:
-    """Per cent of the interval that the quantile level bounds."""
+    """Width in percent of the interval that the quantile level bounds."""
     return round(100 * abs(1 - 2 * level))
 
 
 def fill_gaps(counts: Floats) -> Doubles:
-    """Impute gaps: the same weekday of the week before, or else of the week after; what no week has
-    is drawn straight between its neighbours. (depots, days), NaN only where a depot has nothing."""
+    """Impute gaps: with the same weekday of the week before, else of the week after, else by linear
+    interpolation between neighbors. (depots, days), NaN only for a depot without counts."""
     depots, days = counts.shape
     weeks = -(-days // SEASON)
     padded = np.full((depots, weeks * SEASON), np.nan)

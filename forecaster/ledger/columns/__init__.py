@@ -1,2 +1,2 @@
-"""What columns of the ledger hold beyond the types of a database: instants, and sentences with
-their templates."""
+"""Column types of the ledger beyond those of the database: instants, and sentences with their
+templates."""

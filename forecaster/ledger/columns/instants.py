@@ -1,4 +1,4 @@
-"""Instants as text in UTC, of one width, so that text order is time order on every engine."""
+"""Instants as UTC text of fixed width, so that text order is time order in every database."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from sqlalchemy.engine import Dialect
 
 
 def depot_day_columns() -> tuple[sa.Column[Any], ...]:
-    """The key of rows of which the newest of a depot's day counts."""
+    """Key columns of tables in which the newest row of a depot's day counts."""
     texts = (sa.Column(name, sa.Text, primary_key=True) for name in ("pipeline", "depot_id"))
     return (*texts, sa.Column("target_date", sa.Date, primary_key=True), sa.Column("at", Instant, primary_key=True))
 
 
 class Instant(sa.types.TypeDecorator[datetime]):
-    """An instant as ISO text in UTC, of one width, so that text order is time order on every
-    engine."""
+    """An instant as ISO text in UTC, of fixed width, so that text order is time order in every
+    database."""
 
     impl = sa.String(32)
     cache_ok = True

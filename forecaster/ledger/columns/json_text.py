@@ -1,8 +1,8 @@
-"""JSON as the ledger's columns hold it: letters as they are, and no number that is none."""
+"""JSON encoding of the ledger's columns: non-ASCII letters unescaped, NaN and infinity rejected."""
 
 from __future__ import annotations
 
 import json
 
 json_text = json.JSONEncoder(allow_nan=False, ensure_ascii=False).encode
-"""Raises ValueError for a number that is infinite or none."""
+"""Raises ValueError for NaN and infinite numbers."""

@@ -1,5 +1,4 @@
-"""Columns of a sentence: its English text, and its template with values as JSON, for
-translation."""
+"""Columns for a sentence: its English text, and its template with values as JSON, for translation."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from forecaster.core.language.sentences import MADE_OF, restored, stored
 
 
 def sentence_columns(name: str, *, nullable: bool = True) -> tuple[sa.Column[str], sa.Column[Any]]:
-    """The text's column, and the one next to it."""
+    """Return the column of the text, and that of its template."""
     return sa.Column(name, sa.Text, nullable=nullable), sa.Column(_beside(name), sa.JSON(none_as_null=True))
 
 
@@ -22,8 +21,7 @@ def sentence_values(name: str, text: str | None) -> dict[str, Any]:
 
 
 def with_sentence(row: Mapping[Any, Any], name: str) -> dict[str, Any]:
-    """A row with the sentence as it was before it was written, and without the column next to
-    it."""
+    """Return a row with its sentence restored from both columns, without the template's column."""
     values = dict(row)
     made_of = values.pop(_beside(name))
     return values if values[name] is None else {**values, name: restored(made_of, values[name])}

@@ -1,1 +1,1 @@
-"""The ledger's tables, and the steps that upgrade an older ledger."""
+"""Schema of the ledger, and the steps that upgrade an older ledger."""

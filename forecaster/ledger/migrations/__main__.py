@@ -1,6 +1,8 @@
-"""Bring a pipeline's ledger to this version's revision, or make it: `python -m forecaster.ledger.migrations FILE`.
+"""Create or upgrade a pipeline's ledger to this version's revision: `python -m
+forecaster.ledger.migrations FILE`.
 
-Whatever opens a ledger does so too; this is for installations that want it done before anything of a new version runs.
+Opening a ledger does the same; this is for installations that upgrade it before any program of a
+new version runs.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from forecaster.ledger.migrations.revision import REVISION
 
 
 def main(file: Path) -> int:
-    """0 where the ledger is at this version's revision, 1 with a sentence where it is not."""
+    """Return 0 if the ledger is at this version's revision; print a sentence and return 1 if not."""
     try:
         spec = load(file)
         connect.writer(spec.ledger_url).dispose()

@@ -1,4 +1,4 @@
-"""Run the revisions on the connection that the ledger hands over, inside its transaction."""
+"""Run the revisions on the connection that the ledger passes, inside its transaction."""
 
 from __future__ import annotations
 

@@ -1,13 +1,14 @@
-"""Revision of the ledger's schema that this program knows, and the table in which a ledger names its own."""
+"""Schema revision of the ledger that this program knows, and the table in which a ledger stores its
+own."""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 
 REVISION = "0008"
-# not alembic's own name: other tools in the same database use that one
+# not alembic's default name, which other tools in the same database use
 REVISION_TABLE = "forecaster_revision"
-# As alembic makes it, and no table of the ledger's.
+# As alembic creates it; not part of the ledger's metadata.
 revisions = sa.Table(
     REVISION_TABLE,
     sa.MetaData(),

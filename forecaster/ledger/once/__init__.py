@@ -1,2 +1,2 @@
-"""What is done once however often it is tried: a write of the page, a receiver's morning digest, and
-an event of a webhook."""
+"""Operations done once however often they are retried: a write of the page, a receiver's morning
+digest, an event of a webhook."""

@@ -1,11 +1,11 @@
-"""Morning digests in the ledger: which receiver has had which publication on which day, so that
-none gets it twice.
+"""Morning digests in the ledger: which receiver got which publication on which day, so that none
+gets it twice.
 
-A row is written before a digest is sent (`sending`), and settled afterwards: `sent`, or `unsure`
-where the receiver did not answer in time and may have got it. What surely failed leaves no new row,
-so that the next run tries it again. A row that stays `sending` is of a process that was killed
-meanwhile; it counts as `unsure`. An event of a webhook has its id for a block, and a row from
-when it is `sent`: its receiver knows it again.
+A row is written before a digest is sent (`sending`), and settled afterwards: `sent`, or `unsure` if
+the receiver did not answer in time and may have got it. A certain failure leaves no new row, so
+that the next run retries it. A row that stays `sending` belongs to a process that was killed; it
+counts as `unsure`. An event of a webhook has its id as its block, and a row only once it is `sent`:
+its receiver recognizes it again.
 
 Each function works on a connection whose transaction the caller holds.
 """
@@ -23,8 +23,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 from forecaster.ledger import tables
 
 State = Literal["sending", "sent", "unsure"]
-Crews = Mapping[str, Mapping[str, int | None]]  # ISO date → depot → drivers; None: none are planned
-CLOSED = -1  # in the place of drivers
+Crews = Mapping[str, Mapping[str, int | None]]  # ISO date → depot → drivers; None: none planned
+CLOSED = -1  # stands for drivers
 DAYS_KEPT = 30
 
 
@@ -34,30 +34,30 @@ class DigestKey:
 
     pipeline: str
     block: str
-    depot_id: str  # empty: of a city, or of all
-    city: str  # empty: of a depot, or of all
+    depot_id: str  # empty: of a city, or of all depots
+    city: str  # empty: of a depot, or of all depots
     day: date
 
 
 @dataclass(frozen=True)
 class DigestRow:
-    """The last digest that a receiver got on a day, or may have got."""
+    """The last digest that a receiver got, or may have got, on a day."""
 
     publication_id: int
     at: datetime
     state: State
-    old: bool  # of a night before that day's
+    old: bool  # of a run before that day
     crews: Crews
 
 
 def last(connection: sa.Connection, key: DigestKey) -> DigestRow | None:
-    """None: nothing was sent to this receiver on this day."""
+    """Last digest of a receiver on a day; None if nothing was sent."""
     row = connection.execute(sa.select(tables.digests).where(_of(key))).mappings().one_or_none()
     return None if row is None else DigestRow(**{name: row[name] for name in DigestRow.__dataclass_fields__})
 
 
 def last_before(connection: sa.Connection, key: DigestKey) -> DigestRow | None:
-    """The last row of this receiver on an earlier day; None where there is none."""
+    """Last row of this receiver on an earlier day; None if there is none."""
     row = tables.digests.c
     of_receiver = (row[name] == value for name, value in asdict(key).items() if name != "day")
     query = sa.select(row.day).where(*of_receiver, row.day < key.day).order_by(row.day.desc()).limit(1)
@@ -66,14 +66,13 @@ def last_before(connection: sa.Connection, key: DigestKey) -> DigestRow | None:
 
 
 def sent_blocks(connection: sa.Connection, pipeline: str) -> frozenset[str]:
-    """Blocks, or events of a webhook, that were sent to on one of the last `DAYS_KEPT`."""
+    """Blocks, or events of a webhook, sent on one of the last `DAYS_KEPT`."""
     row = tables.digests.c
     return frozenset(connection.scalars(sa.select(row.block).where(row.pipeline == pipeline, row.state == "sent")))
 
 
 def claim(connection: sa.Connection, key: DigestKey, before: DigestRow | None, row: DigestRow) -> bool:
-    """Write the row in the place of the one that was read before; False where another run has
-    written meanwhile."""
+    """Replace the row read before with a new one; False if another run has written in the meantime."""
     table = tables.digests
     if before is None:
         insert = (sqlite if connection.dialect.name == "sqlite" else postgresql).insert(table)
@@ -88,7 +87,7 @@ def settle(connection: sa.Connection, key: DigestKey, state: State) -> None:
 
 
 def give_back(connection: sa.Connection, key: DigestKey, before: DigestRow | None) -> None:
-    """Restore the row of a digest that surely was not sent."""
+    """Restore the row of a digest that certainly was not sent."""
     table = tables.digests
     if before is None:
         connection.execute(table.delete().where(_of(key)))
@@ -97,7 +96,7 @@ def give_back(connection: sa.Connection, key: DigestKey, before: DigestRow | Non
 
 
 def forget(connection: sa.Connection, pipeline: str, today: date) -> None:
-    """Remove rows of days before the last `DAYS_KEPT`."""
+    """Delete rows of days before the last `DAYS_KEPT`."""
     row = tables.digests.c
     old = tables.digests.delete().where(row.pipeline == pipeline, row.day < today - timedelta(days=DAYS_KEPT))
     connection.execute(old)

@@ -1,1 +1,1 @@
-"""Staging of a publication: the one writer of published rows, for fleets of all sizes."""
+"""Staging of a publication: the only writer of published rows, for fleets of all sizes."""

@@ -1,8 +1,8 @@
 """Rows of published depots: made from `PublishedDepot`, written into the ledger, read back for
 comparison.
 
-One writer for all sizes. A group of depots crosses between processes as Arrow batches of the same
-rows; JSON columns are text from the start, so that writing and comparing convert nothing.
+The same code writes fleets of all sizes. Processes exchange groups of depots as Arrow batches of
+these rows; JSON columns are text from the start, so that writing and comparing convert nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from forecaster.ledger import records, tables
 from forecaster.ledger.columns.json_text import json_text
 from forecaster.ledger.publication import PublishedDepot
 
-AT_A_TIME = 512  # depots of a batch
+AT_A_TIME = 512  # depots per batch
 TEXT = pa.string()
 DAY_FIELDS = (
     ("target_date", pa.date32()),
@@ -40,7 +40,7 @@ Row = tuple[Any, ...]
 
 
 def published_batches(depots: Iterable[PublishedDepot]) -> Iterator[pa.RecordBatch]:
-    """Rows of `SCHEMA`, `AT_A_TIME` depots a batch, each depot with a list of its days."""
+    """Batches of `SCHEMA` with `AT_A_TIME` depots each; a depot has a list of its days."""
     iterator = iter(depots)
     while chunk := list(islice(iterator, AT_A_TIME)):
         rows = [
@@ -57,15 +57,15 @@ def _with_json_text(row: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class DepotRows:
-    """Depots and their days as rows without the publication's number, in the order of the columns
+    """Depots and their days as rows without the publication's id, in the order of the columns
     above."""
 
     depots: list[Row]
-    days: list[Row]  # each with its depot's id first
+    days: list[Row]  # each begins with its depot's id
 
     @classmethod
     def from_batch(cls, batch: pa.RecordBatch) -> DepotRows:
-        """The rows of a batch of `SCHEMA`."""
+        """Rows of a batch of `SCHEMA`."""
         depots = list(zip(*(_values(batch[name]) for name, _ in DEPOT_FIELDS), strict=True))
         days, counts = batch[DAYS].flatten(), batch[DAYS].value_lengths().to_pylist()
         of_day = (_values(days.field(name)) for name, _ in DAY_FIELDS)
@@ -78,7 +78,7 @@ class DepotRows:
 
 
 def insert(connection: sa.Connection, number: int, rows: DepotRows, first: int) -> None:
-    """Write depots of a publication; `first` is the position of the first of them."""
+    """Write depots of a publication; `first` is the position of the first."""
     depots = [(number, position, *depot) for position, depot in enumerate(rows.depots, first)]
     days = [(number, depot, day.isoformat(), *others) for depot, day, *others in rows.days]
     for table, columns, values in (
@@ -89,8 +89,7 @@ def insert(connection: sa.Connection, number: int, rows: DepotRows, first: int) 
 
 
 def read(connection: sa.Connection, number: int, depot_ids: Sequence[str]) -> DepotRows:
-    """The depots of these ids, in the order of their positions, and their days, in the order of
-    depots and days."""
+    """Read the depots with these ids, by position, and their days, by depot and date."""
     order = {depot_id: place for place, depot_id in enumerate(depot_ids)}
     published, depots = tables.published, tables.published_depots
     days = _rows(connection, published, ["depot_id", *_names(DAY_FIELDS)], number, depot_ids)
@@ -101,7 +100,7 @@ def read(connection: sa.Connection, number: int, depot_ids: Sequence[str]) -> De
 
 
 def count(connection: sa.Connection, number: int) -> int:
-    """How many depots a publication has."""
+    """Number of depots of a publication."""
     column = tables.published_depots.c.publication_id
     query = sa.select(sa.func.count()).select_from(tables.published_depots).where(column == number)
     return int(connection.execute(query).scalar_one())
@@ -112,7 +111,7 @@ def _names(fields: Iterable[tuple[str, Any]]) -> list[str]:
 
 
 def _values(column: pa.Array) -> list[Any]:
-    """A column as values of Python's, None where it is null."""
+    """Column as Python values, None where it is null."""
     if column.null_count and not pa.types.is_string(column.type):
         return column.to_pylist()  # type: ignore[no-any-return]
     values: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
@@ -120,8 +119,7 @@ def _values(column: pa.Array) -> list[Any]:
 
 
 def _insertion(connection: sa.Connection, table: sa.Table, columns: Sequence[str]) -> str:
-    """An INSERT in the words of the driver, which are not looked at on the way: dates and JSON are
-    text."""
+    """INSERT statement for the driver, without SQLAlchemy's conversions: dates and JSON are text."""
     quote, mark = connection.dialect.identifier_preparer.quote, {"qmark": "?"}.get(connection.dialect.paramstyle, "%s")
     named, marks = ", ".join(map(quote, columns)), ", ".join(mark for _ in columns)
     return f"insert into {quote(table.name)} ({named}) values ({marks})"

@@ -1,4 +1,4 @@
-"""Integrity checks of a publication: in sentences, why it must not go out."""
+"""Integrity checks of a publication: sentences that state why it must not be published."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ from forecaster.ledger.publication import (
 
 
 def objections(publication: Publication, most: int = 5, *, in_parts: bool = False) -> tuple[str, ...]:
-    """Integrity check: why this publication must not go out, at most `most` sentences; empty when it is whole.
+    """Integrity check: at most `most` sentences on why this publication must not be published;
+    empty if it is whole.
 
-    With `in_parts` its depots are not looked at: `objections_to_depots` checks each part where it is made.
+    With `in_parts` its depots are skipped: `objections_to_depots` checks each part where it is
+    made.
     """
     of_depots = () if in_parts else chain(_wrong_ids(publication), _wrong_depots(publication))
     return tuple(islice(chain(_wrong_head(publication), of_depots, _wrong_totals(publication)), most))
@@ -31,7 +33,7 @@ def objections(publication: Publication, most: int = 5, *, in_parts: bool = Fals
 def objections_to_depots(
     depots: Iterable[PublishedDepot], levels: Sequence[float], days: Sequence[date], most: int = 5
 ) -> tuple[str, ...]:
-    """The same for some depots of a publication of these quantile levels and days."""
+    """Check some depots of a publication of these quantile levels and days in the same way."""
     numbered = list(enumerate(days, 1))
     return tuple(islice(chain.from_iterable(_wrong_depot(depot, levels, numbered) for depot in depots), most))
 
@@ -62,13 +64,14 @@ def _wrong_ids(publication: Publication) -> Iterator[str]:
     if not publication.depots:
         yield "there is no depot in it"
     ids = [depot.depot_id for depot in publication.depots]
-    # Counting is quadratic: only where the ids are known to repeat.
+    # Counting is quadratic; done only if ids repeat.
     for repeated_id in sorted({name for name in ids if ids.count(name) > 1} if len(set(ids)) < len(ids) else ()):
         yield f"depot {repeated_id!r} stands in it twice"
 
 
 def _wrong_depot(depot: PublishedDepot, levels: Sequence[float], days: list[tuple[int, date]]) -> Iterator[str]:
-    """Contradictions in one depot; `days` are the horizon's, each with its number of days after the cutoff."""
+    """Contradictions in one depot; `days` are the forecast days, each with its number of days after
+    the cutoff."""
     cutoff = days[0][1] - timedelta(days=1)
     if not depot.depot_id:
         yield "a depot has an empty id"
@@ -113,7 +116,7 @@ def _wrong_day(day: PublishedDay, levels: Sequence[float]) -> str | None:
 
 
 def _wrong_planning(day: PublishedDay, median: float) -> str | None:
-    """Objections to an override, and to what is said of a change."""
+    """Objections to an override, and to the explanation of a change."""
     if day.override is not None:
         if objection := _wrong_quantiles(day.override.quantiles, len(day.quantiles)):
             return f"the model's {objection}"

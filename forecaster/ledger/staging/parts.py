@@ -1,7 +1,6 @@
-"""Staging of a publication: its rows are written in parts, and each part is read back and compared.
+"""Staging of a publication: write its rows in parts, read each part back and compare it.
 
-Each function works on a connection whose transaction the caller holds; no slot shows what is
-staged.
+Each function works on a connection whose transaction the caller holds; no slot shows staged rows.
 """
 
 from __future__ import annotations
@@ -20,19 +19,19 @@ from forecaster.ledger.staging import depot_rows
 from forecaster.ledger.staging.depot_rows import DepotRows
 
 Parts = Callable[[], Iterable[DepotRows]]
-"""Returns all depots of a publication, some at a time, at each call."""
+"""Returns all depots of a publication, in batches, at each call."""
 _DIFFERS = "not published: the database does not give back what was written; check its disk"
 
 
 def parts_of(publication: Publication) -> Parts:
-    """The depots of a publication that is in memory."""
+    """Depots of a publication in memory."""
     parts = [DepotRows.from_batch(batch) for batch in depot_rows.published_batches(publication.depots)]
     return lambda: parts
 
 
 def is_kept(connection: sa.Connection, number: int, publication: Publication, parts: Parts) -> bool:
-    """True if the kept publication of this number equals the given one, apart from the instant of
-    publication."""
+    """Return true if the kept publication with this id equals the given one, except for the instant
+    of publication."""
     kept = records.without_depots(connection, number)
     if replace(kept, published_at=publication.published_at) != replace(publication, depots=()):
         return False
@@ -45,10 +44,11 @@ def is_kept(connection: sa.Connection, number: int, publication: Publication, pa
 
 
 def stage(connection: sa.Connection, publication: Publication, parts: Parts, seal: Seal | None = None) -> int:
-    """Write a publication, sealed where there is a key, and verify it against the database; returns its new id.
+    """Write a publication, sealed if there is a key, and verify it against the database; return its
+    new id.
 
-    Raises LedgerError when it has no depot, a depot twice or other days than its horizon, and when
-    the database returns something else than was written.
+    Raises LedgerError if it has no depot, a duplicate depot or other days than its horizon, and if
+    the database returns other rows than were written.
     """
     number, ids = records.stage(connection, publication), set[str]()
     for part in parts():

@@ -1,1 +1,1 @@
-"""New models that are tried at some depots before one forecasts for all."""
+"""Trials of new models at some depots before one forecasts for all."""

@@ -1,8 +1,8 @@
-"""Canaries: new models that are tried at some depots before one of them forecasts for all.
+"""Canaries: new models on trial at some depots before one of them forecasts for all.
 
-At most one of a pipeline is running, which the database itself holds (a partial unique index). Each
-function works on a connection whose transaction the caller holds, so that a night that is killed
-leaves no half of one.
+At most one per pipeline is running, which the database itself enforces (a partial unique index).
+Each function works on a connection whose transaction the caller holds, so that a killed run leaves
+no partial canary.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def start(
     cohort: Collection[str],
     now: datetime,
 ) -> CanaryTrial:
-    """Let a bundle run next to the champion. Raises LedgerError where there is none but itself, or
-    another runs."""
+    """Start a bundle as a canary next to the champion. Raises LedgerError if there is no other
+    champion, or another canary runs."""
     champion = records.champion(connection, pipeline)
     if champion is None or champion.bundle_digest == bundle_digest:
         raise LedgerError(f"{bundle_digest} is no canary: wanted another champion beside which it runs")
@@ -49,7 +49,7 @@ def start(
 
 
 def running(connection: sa.Connection, pipeline: str) -> CanaryTrial | None:
-    """The one that runs now."""
+    """The running canary."""
     row = tables.canaries.c
     query = sa.select(tables.canaries).where(row.pipeline == pipeline, row.state == "running")
     found_row = records.single_row(connection, query)
@@ -57,14 +57,14 @@ def running(connection: sa.Connection, pipeline: str) -> CanaryTrial | None:
 
 
 def history(connection: sa.Connection, pipeline: str, limit: int = 20) -> tuple[CanaryTrial, ...]:
-    """The last ones, the newest first."""
+    """The last canaries, newest first."""
     row = tables.canaries.c
     query = sa.select(tables.canaries).where(row.pipeline == pipeline).order_by(row.id.desc()).limit(limit)
     return tuple(_trial(found_row) for found_row in connection.execute(query).mappings())
 
 
 def was_taken_back(connection: sa.Connection, pipeline: str, bundle_digest: str) -> CanaryTrial | None:
-    """The trial by which this very bundle went back, if it did."""
+    """The last trial in which this very bundle was rolled back; None if there is none."""
     row = tables.canaries.c
     query = sa.select(tables.canaries).where(
         row.pipeline == pipeline, row.bundle_digest == bundle_digest, row.state == "rolled_back"
@@ -74,7 +74,8 @@ def was_taken_back(connection: sa.Connection, pipeline: str, bundle_digest: str)
 
 
 def keep_judgement(connection: sa.Connection, trial: CanaryTrial, judged: Mapping[str, Any], nights: int) -> None:
-    """Write down what a night found of one that goes on; nothing where it has ended meanwhile."""
+    """Store a run's judgment of a canary that continues; do nothing if it has ended in the
+    meantime."""
     row = tables.canaries.c
     still = (row.id == trial.id) & (row.state == "running")
     connection.execute(tables.canaries.update().where(still).values(judged=packed(judged), nights=nights))
@@ -83,7 +84,7 @@ def keep_judgement(connection: sa.Connection, trial: CanaryTrial, judged: Mappin
 def end(
     connection: sa.Connection, trial: CanaryTrial, state: TrialState, *, by: str, reason: str, now: datetime
 ) -> CanaryTrial:
-    """End one that runs. Raises LedgerError where it has ended meanwhile, as by somebody else's
+    """End a running canary. Raises LedgerError if it has ended in the meantime, e.g. by another
     command."""
     row = tables.canaries.c
     still = (row.id == trial.id) & (row.state == "running")
@@ -94,7 +95,8 @@ def end(
 
 
 def promote(connection: sa.Connection, trial: CanaryTrial, *, reason: str, now: datetime) -> Promotion:
-    """Make it the champion, and end it. Raises LedgerError where it has ended meanwhile."""
+    """Make a canary the champion, and end its trial. Raises LedgerError if it has ended in the
+    meantime."""
     end(connection, trial, "promoted", by=CANARY, reason=reason, now=now)
     return records.add_promotion(
         connection,
@@ -109,8 +111,8 @@ def promote(connection: sa.Connection, trial: CanaryTrial, *, reason: str, now: 
 
 
 def take_back(connection: sa.Connection, trial: CanaryTrial, *, reason: str, now: datetime) -> CanaryTrial:
-    """End it, and write among the promotions why the champion stays. Raises LedgerError where it
-    has ended already."""
+    """Roll a canary back, and record among the promotions why the champion stays. Raises
+    LedgerError if it has ended already."""
     ended = end(connection, trial, "rolled_back", by=CANARY, reason=reason, now=now)
     champion = records.champion(connection, trial.pipeline)
     if champion is not None:
@@ -130,9 +132,11 @@ def take_back(connection: sa.Connection, trial: CanaryTrial, *, reason: str, now
 
 
 def end_at_promotion(connection: sa.Connection, promotion: Promotion) -> None:
-    """End a running canary when somebody else's word makes a champion: it has won where it is that
-    one, and has nobody to be compared with where it is another. A champion that is confirmed
-    changes nothing."""
+    """End a running canary when another promotion makes a champion.
+
+    If the new champion is the canary, it has won; if it is a third bundle, the canary has nothing
+    to compare with. A confirmed champion changes nothing.
+    """
     trial = running(connection, promotion.pipeline)
     if trial is None or promotion.bundle_digest == trial.champion_digest:
         return

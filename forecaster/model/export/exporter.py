@@ -1,7 +1,7 @@
-"""The exporter, jax2onnx, and what it is told of ours: a forward pass in, an ONNX graph without its
-weights out.
+"""Export a forward pass as an ONNX graph without its weights, with jax2onnx and our extensions of
+it.
 
-It takes seconds to import, so that nobody does who has a graph already.
+The import takes seconds; callers that already have a graph avoid it.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ from forecaster.model.network.features import LOOKBACK, Window
 
 
 def template(parameters: Parameters, shape: Architecture, *, opset: int, output: str) -> bytes:
-    """The forward pass as one ONNX file whose inputs are the parameters, each by its path, and then
-    those of `Window` by their names, depots a dynamic axis. Only the sizes of the parameters count.
+    """Export the forward pass as one ONNX file. Its inputs are the parameters, each by its path,
+    and then those of `Window` by name, with depots as a dynamic axis. Only the sizes of the
+    parameters matter.
 
-    Raises ExportError when the exporter objects.
+    Raises ExportError if the exporter fails.
     """
     days, ahead = LOOKBACK, LOOKBACK + shape.horizon
-    array: Any = jax.ShapeDtypeStruct  # which has no types
+    array: Any = jax.ShapeDtypeStruct  # it has no types
     depots = jax.export.symbolic_shape("depots")[0]
     inputs = [
         array((depots, days), jnp.float32),
@@ -50,7 +51,7 @@ def template(parameters: Parameters, shape: Architecture, *, opset: int, output:
         weights = jax.tree.unflatten(structure, arrays[: len(leaves)])
         return forward(weights, Window(*arrays[len(leaves) :]), shape, layer=onnx_gru.layer, each_member=_unrolled)
 
-    # Says of every inner shape that it is not known; the checker and the parity check know better.
+    # It warns that every inner shape is unknown; the checker and the parity check cover that.
     logging.getLogger("onnx_ir.serde").setLevel(logging.ERROR)
     try:
         load_plugins()
@@ -62,7 +63,7 @@ def template(parameters: Parameters, shape: Architecture, *, opset: int, output:
             input_names=names,
             output_names=[output],
         )
-    except Exception as error:  # the exporter raises whatever its parts raise
+    except Exception as error:  # the exporter passes on exceptions of all its parts
         raise ExportError(f"the model cannot be exported: {type(error).__name__}: {error}") from error
     content: bytes = proto.SerializeToString(deterministic=True)
     return content
@@ -70,9 +71,9 @@ def template(parameters: Parameters, shape: Architecture, *, opset: int, output:
 
 @cache
 def load_plugins() -> None:
-    """Import the parts that lower JAX's own operations, and nothing else: left to itself the
-    exporter imports all that it has, of which the parts for Equinox, Flax and its examples build
-    models and compile them while they are imported, for ten seconds."""
+    """Import only the plugins that lower JAX's own operations. By default, the exporter imports all
+    plugins; those for Equinox, Flax and its examples build and compile models during import, which
+    takes ten seconds."""
     for module in pkgutil.walk_packages(of_jax.__path__, f"{of_jax.__name__}."):
         importlib.import_module(module.name)
     plugin_system._already_imported_plugins = True
@@ -83,8 +84,8 @@ _search_for_value = output_binding._value_is_graph_connected
 
 
 def _is_in_graph(context: Any, value: ir.Value) -> bool:
-    """True if the graph that is being made has the value, which the value itself knows. The
-    exporter asks this of each result several times and searches all that it has made, which
+    """Return True if the graph under construction has the value, from the value itself. The
+    exporter's own check, made several times for each result, searches everything made so far, which
     takes two thirds of an export."""
     graph = context.builder.graph
     if (node := value.producer()) is not None:
@@ -94,7 +95,7 @@ def _is_in_graph(context: Any, value: ir.Value) -> bool:
 
 
 def _unrolled(member: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """`jax.vmap` written out: the operator knows no batch of parameters."""
+    """Unroll `jax.vmap` over members: the operator has no batch of parameters."""
 
     def members_in_turn(members: Any) -> Any:
         count = len(jax.tree.leaves(members)[0])

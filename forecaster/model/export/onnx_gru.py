@@ -1,6 +1,6 @@
 """The GRU as ONNX's own GRU operator, for the exporter.
 
-As a Loop over days the same layer is a dozen nodes a day, each with a price of its own. One layer
+As a Loop over days, the same layer has a dozen nodes per day, each with its own overhead. One layer
 of 32 over 112 days, Loop against operator, on two cores: 3.1 and 0.13 ms for one depot, 11 and 7.7
 ms for 64, 98 and 144 ms for 1,000, 1.02 and 0.97 s for 10,000 (`make bench-serving`).
 """
@@ -26,10 +26,10 @@ def layer(
     x: Float[Array, "days depots features"],
     always: Float[Array, "depots unchanging"] | None = None,
 ) -> Float[Array, "days depots hidden"]:
-    """`gru.layer` for the exporter, which alone can do something with it: it has a shape and no
-    arithmetic.
+    """Stand in for `gru.layer` in the exporter: it has a shape and no arithmetic, and only the
+    exporter can use it.
 
-    The operator has one bias for all depots, so what never changes in one is read anew each day.
+    The operator has one bias for all depots, so static inputs of a depot are read again each day.
     """
     if always is not None:
         x = jnp.concatenate([x, jnp.broadcast_to(always[None], (*x.shape[:2], always.shape[-1]))], axis=-1)
@@ -40,7 +40,7 @@ def layer(
 
 
 def _onnx_gate_order(gates: Array) -> Array:
-    """The gates along the first axis as ONNX has them: z, r, n instead of r, z, n."""
+    """Reorder the gates along the first axis for ONNX: z, r, n instead of r, z, n."""
     r, z, n = jnp.split(gates, 3)
     return jnp.concatenate([z, r, n])
 
@@ -56,8 +56,8 @@ _GRU.def_abstract_eval(_shape)  # type: ignore[no-untyped-call]
 @register_primitive(jaxpr_primitive=_GRU.name)
 class _Operator(PrimitiveLeafPlugin):  # type: ignore[misc]  # jax2onnx has no types here
     def lower(self, context: Any, equation: Any) -> None:
-        """One node; https://onnx.ai/onnx/operators/onnx__GRU.html, with `linear_before_reset` the
-        cell of `gru`."""
+        """Add one node (https://onnx.ai/onnx/operators/onnx__GRU.html); with `linear_before_reset`
+        it is the cell of `gru`."""
         [states] = equation.outvars
         expected = context.get_value_for_var(states)
         node = context.builder.GRU(

@@ -1,5 +1,5 @@
-"""The weights of a network in its ONNX graph: the graph is exported once for all networks of a
-size, and each of them fills it in."""
+"""The weights of a network in its ONNX graph: the graph is exported once for all networks of the
+same size, and filled with the weights of each."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from forecaster.errors import ExportError
 
 
 def named(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters by their path: members.cells.0.dense_h.kernel."""
+    """Return the parameters by path, such as members.cells.0.dense_h.kernel."""
     leaves, _ = jax.tree.flatten_with_path(dict(parameters))
     return {".".join(str(part.key) for part in path): leaf for path, leaf in leaves}
 
 
 def fill(template: bytes, weights: Mapping[str, Floats]) -> bytes:
-    """The graph of a template whose inputs of these names are what is given for them, and what
-    follows from that alone is computed: one ONNX file, which the ONNX checker has seen.
+    """Return the graph of a template with the inputs of these names replaced by their values, and
+    everything that follows from these values computed: one ONNX file, checked by the ONNX checker.
 
-    Raises ExportError where onnxruntime or the checker objects, or a weight is none of the
-    template's.
+    Raises ExportError if onnxruntime or the checker fails, or the template has no input of a
+    weight's name.
     """
     import onnx
 
@@ -44,7 +44,7 @@ def fill(template: bytes, weights: Mapping[str, Floats]) -> bytes:
         onnx.checker.check_model(folded, full_check=True)
     except ExportError:
         raise
-    except Exception as error:  # the runtime raises whatever its parts raise
+    except Exception as error:  # the runtime passes on exceptions of all its parts
         raise ExportError(f"the model cannot be exported: {type(error).__name__}: {error}") from error
     content: bytes = folded.SerializeToString(deterministic=True)
     return content

@@ -1,5 +1,5 @@
-"""Serialization of a candidate for the process that judges it, as npz with JSON inside; nothing is
-pickled."""
+"""Serialization of a candidate for the process that judges it, as npz with embedded JSON; nothing
+is pickled."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from forecaster.core.panel import Encoding
 
 
 def to_bytes(candidate: Candidate) -> bytes:
-    """Serialize a candidate: the parameters by their paths, and all else as JSON."""
+    """Serialize a candidate: parameters by path, everything else as JSON."""
     leaves, _ = jax.tree.flatten_with_path(dict(candidate.parameters))
     about = {
         "paths": [[part.key for part in path] for path, _ in leaves],
@@ -33,8 +33,8 @@ def to_bytes(candidate: Candidate) -> bytes:
 
 
 def from_bytes(content: bytes) -> Candidate:
-    """Deserialize what `to_bytes` wrote. Raises ValueError, KeyError or BadZipFile where it is
-    something else."""
+    """Deserialize the output of `to_bytes`. Raises ValueError, KeyError or BadZipFile for anything
+    else."""
     with np.load(io.BytesIO(content), allow_pickle=False) as file:
         about = json.loads(file["about"].tobytes())
         parameters: dict[str, Any] = {}

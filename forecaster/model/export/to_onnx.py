@@ -1,5 +1,5 @@
-"""ONNX export, candidate ─► the content of a bundle: a graph, NumPy weights, and what a manifest
-says of them."""
+"""ONNX export of a candidate: the content of a bundle as a graph, NumPy weights, and their
+description in the manifest."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _compiled = jax.jit(forward, static_argnames="shape")  # one program for all can
 
 
 def forecaster(candidate: Candidate) -> Any:
-    """The candidate as a function from a panel to a forecast, in JAX."""
+    """Return the candidate as a function from a panel to a forecast, in JAX."""
     quantiles, levels = on_arrays(candidate), architecture(candidate).levels
 
     def predict(panel: Panel) -> Forecast:
@@ -66,7 +66,7 @@ def forecaster(candidate: Candidate) -> Any:
 
 
 def on_arrays(candidate: Candidate) -> Callable[[Mapping[str, Any]], Floats]:
-    """The candidate as a compiled function from the arrays of `Panel.window` to quantiles."""
+    """Return the candidate as a compiled function from the arrays of `Panel.window` to quantiles."""
     shape = architecture(candidate)
     parameters = jax.tree.map(jnp.asarray, dict(candidate.parameters))
     return lambda arrays: np.asarray(_compiled(parameters, window(arrays), shape=shape))
@@ -77,33 +77,33 @@ def window(arrays: Mapping[str, Any]) -> Window:
 
 
 def to_graph(candidate: Candidate) -> bytes:
-    """Export the whole forward pass as one ONNX file; inputs as those of `Panel.window`, depots a
-    dynamic axis.
+    """Export the whole forward pass as one ONNX file; its inputs are those of `Panel.window`, with
+    depots as a dynamic axis.
 
-    Raises ExportError when the exporter, onnxruntime or the ONNX checker objects.
+    Raises ExportError if the exporter, onnxruntime or the ONNX checker fails.
     """
     return onnx_weights.fill(to_template(candidate), weights(candidate))
 
 
 def to_template(candidate: Candidate) -> bytes:
-    """Graph of all candidates of this one's sizes, before their weights are in it.
+    """Return the graph of all candidates with the sizes of this one, without weights.
 
-    Raises ExportError when the exporter objects.
+    Raises ExportError if the exporter fails.
     """
-    # for seconds, which a model whose template is there does without
+    # imports for seconds; not needed if the template of a model exists
     from forecaster.model.export import exporter
 
     return exporter.template(dict(candidate.parameters), architecture(candidate), opset=OPSET, output=OUTPUT)
 
 
 def weights(candidate: Candidate) -> dict[str, Floats]:
-    """The parameters as flat NumPy arrays, named by their path: members.cells.0.dense_h.kernel."""
+    """Return the parameters as flat NumPy arrays, named by path: members.cells.0.dense_h.kernel."""
     return {name: np.asarray(leaf) for name, leaf in onnx_weights.named(candidate.parameters).items()}
 
 
 def about(candidate: Candidate) -> dict[str, Any]:
-    """Description of the model for a manifest: sizes, order of inputs, units, and how it was
-    trained."""
+    """Return the description of the model for a manifest: sizes, order of inputs, units, and a
+    summary of its training."""
     summary = {key: value for key, value in candidate.summary.items() if key not in VARYING}
     return {
         "architecture": dict(candidate.architecture),
@@ -121,7 +121,7 @@ def about(candidate: Candidate) -> dict[str, Any]:
     }
 
 
-# What a forward pass outside of this package has to know next to the parameters.
+# Constants that a forward pass outside of this package needs in addition to the parameters.
 FEATURES = {
     "level": LEVEL,
     "weeks": WEEKS,
@@ -160,7 +160,7 @@ OF_TREES = {
     "ramp": RAMP,
 }
 
-# What differs between two trainings that made the same model: it belongs to the run, not to the
+# Values that differ between two trainings with the same model: they belong to the run, not to the
 # bundle.
 VARYING = {
     "seconds",

@@ -1,12 +1,12 @@
-"""Boosted trees next to the network: fitted by LightGBM for the median of each day ahead, for the
-arrays of `network.trees`.
+"""Boosted trees in addition to the network: fitted by LightGBM for the median of each day ahead, as
+the arrays of `network.trees`.
 
-They read what the graph computes of each day that is forecast (`features.tree_inputs`) but for the
-waves of month and year, by which trees learn the dates by heart. Their target is the log count
-against the level that the origin knows. Every day up to the validation days is learned from, of
-`ROWS` forecasts of `MOST_DEPOTS` depots at most; the validation days say how many trees there are,
-and move the weight that trees have in the forecast a little away from a half: these days have
-stopped the trees, which therefore look better on them than they are, and all depots share them.
+They read the graph's features of each forecast day (`features.tree_inputs`) except the waves of
+month and year, with which trees learn the dates by heart. Their target is the log count relative to
+the level that the origin knows. They learn from every day up to the validation days, in at most
+`ROWS` forecasts of `MOST_DEPOTS` depots. The validation days determine the number of trees, and
+move the trees' weight in the forecast slightly away from a half: the trees were stopped on these
+days and therefore look better on them than they are, and all depots share them.
 """
 
 from __future__ import annotations
@@ -36,20 +36,21 @@ from forecaster.model.network.features import LOOKBACK, Window
 from forecaster.model.network.further_inputs import ENOUGH
 from forecaster.model.network.trees import DEPTH, RAMP, TREES
 
-# of all days ahead together, that are learned from at most; a quarter as many say when to stop
+# of all days ahead together; the limit for training. A quarter of it is the limit for early
+# stopping
 ROWS = 300_000
-MOST_DEPOTS = 512  # evenly dealt over the fleet, that rows are of
-LEAST_ROWS = 100  # of a day ahead, below which there are no trees
+MOST_DEPOTS = 512  # spread evenly over the fleet, from which rows are taken
+LEAST_ROWS = 100  # rows of a day ahead; with fewer, there are no trees
 DATES = ("calendar year_", "calendar month_")  # inputs that name the date
-PATIENCE = 20  # trees without gain
-HALF, MOST_WEIGHT = 0.5, 0.6  # of the trees
-BELIEVED = 0.5  # how far the weight goes from a half to that which is best on the validation days
-WEIGHTS = np.linspace(0.0, 1.0, 21)  # that are tried
-# sizes of the compiled program, so that a day more is no other program
+PATIENCE = 20  # trees without improvement before the fit stops
+HALF, MOST_WEIGHT = 0.5, 0.6  # weight of the trees: the initial and the largest one
+BELIEVED = 0.5  # share of the way from a half to the best weight on the validation days
+WEIGHTS = np.linspace(0.0, 1.0, 21)  # candidates
+# sizes of the compiled program, so that one more day does not need another program
 DEPOTS_AT_ONCE, ORIGINS_STEP = 32, 64
-# of days with their counterparts, and of inputs, at once
+# numbers of days with their counterparts, and of inputs, in memory at a time
 MOST_CELLS, MOST_NUMBERS = 200_000_000, 50_000_000
-NEVER = 1e30  # a threshold that nothing exceeds
+NEVER = 1e30  # a threshold above every value
 PARAMETERS = {
     "objective": "l1",
     "learning_rate": 0.1,
@@ -61,7 +62,7 @@ PARAMETERS = {
     "force_row_wise": True,
     "verbosity": -1,
     "seed": 0,
-    # where others compute next to it, several wait for one another most of the time
+    # if other processes compute on the same cores, threads mostly wait for one another
     "num_threads": 1,
 }
 
@@ -69,7 +70,7 @@ PARAMETERS = {
 class Validated(NamedTuple):
     """Network medians on the validation days; log counts (depots, origins, horizon)."""
 
-    depots: NDArray[np.intp]  # their places in the panel
+    depots: NDArray[np.intp]  # positions in the panel
     median: Floats
     actual: Floats
     scored: Bools
@@ -77,8 +78,7 @@ class Validated(NamedTuple):
 
 @dataclass(frozen=True)
 class Boosted:
-    """Trees as `network.trees` computes them, the weight of what they say, and what there is to
-    tell of both."""
+    """Trees in the form that `network.trees` computes, their weight, and figures about both."""
 
     arrays: Mapping[str, NDArray[Any]]
     weight: float
@@ -87,8 +87,8 @@ class Boosted:
 
 
 def import_lightgbm() -> Any:
-    """The package. Raises MissingExtra where it is not installed, or a library is missing that it
-    needs (`libgomp`)."""
+    """Import the package. Raises MissingExtra if it is not installed, or a library that it needs
+    (`libgomp`) is missing."""
     try:
         import lightgbm
     except (ImportError, OSError) as error:
@@ -99,8 +99,8 @@ def import_lightgbm() -> Any:
 
 
 def are_fitted(spec: Spec, horizon: int, report: Callable[[str], None]) -> bool:
-    """True if a training fits trees. Where the pipeline file does not ask for them and LightGBM is
-    missing, `report` is told that there are none; where it does, raises MissingExtra."""
+    """Return True if a training fits trees. If LightGBM is missing, raises MissingExtra if the
+    pipeline file asks for trees, and else reports their absence to `report`."""
     if not spec.model.fits_trees(horizon):
         return False
     try:
@@ -120,12 +120,12 @@ def fit(
     validated: Validated,
     report_steps: Floats | None = None,
 ) -> Boosted:
-    """Trees that learn from a panel's first `days` days, stopped by those after them, with covariates
-    of the days ahead that are off by what `report_steps` (`report_errors.steps`) says.
+    """Fit trees on a panel's first `days` days, with early stopping on the days after them.
+    Covariates of the days ahead have errors according to `report_steps` (`report_errors.steps`).
 
-    The same panel gives the same trees. Where a day ahead has fewer than `LEAST_ROWS` counts to
-    learn from or to stop by, the trees say nothing and weigh nothing. Raises MissingExtra without
-    LightGBM.
+    The same panel gives the same trees. If a day ahead has fewer than `LEAST_ROWS` counts for
+    training or for stopping, the trees predict nothing and have weight 0. Raises MissingExtra
+    without LightGBM.
     """
     started, gbm = time.monotonic(), import_lightgbm()
     horizon, arrays = panel.horizon, blank(panel.horizon)
@@ -166,7 +166,7 @@ def fit(
 
 
 def blank(horizon: int) -> dict[str, NDArray[Any]]:
-    """Trees that say nothing, as many as there may be for so many days ahead."""
+    """Return the maximum number of trees for `horizon` days ahead, all of them with leaves of 0."""
     shape = horizon, TREES, 2**DEPTH - 1
     return {
         "feature": np.zeros(shape, np.int32),
@@ -176,9 +176,9 @@ def blank(horizon: int) -> dict[str, NDArray[Any]]:
 
 
 def complete_trees(model: Mapping[str, Any], columns: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
-    """LightGBM's trees, as `dump_model` says them, as arrays of `network.trees`: (trees, …). A leaf
-    above the last level is that of all places below it; `columns` are the places of LightGBM's
-    inputs among those of the graph."""
+    """Convert LightGBM's trees, as `dump_model` returns them, to arrays of `network.trees`: (trees,
+    …). A leaf above the last level is copied to all places below it; `columns` are the positions of
+    LightGBM's inputs among those of the graph."""
     count, leaves = len(model["tree_info"]), 2**DEPTH
     feature = np.zeros((count, leaves - 1), np.int32)
     threshold = np.full((count, leaves - 1), NEVER, np.float32)
@@ -200,16 +200,15 @@ def complete_trees(model: Mapping[str, Any], columns: NDArray[np.intp]) -> dict[
 
 
 def _ramp_from(threshold: float) -> float:
-    """Start of a split's ramp: half its width before the threshold, but never so that zero, which
-    many inputs are where nothing is known, lies on it."""
+    """Start of a split's ramp: half its width before the threshold, but never with zero, the value
+    of many inputs without data, inside the ramp."""
     if 0 <= threshold < RAMP / 2:
         return threshold
     return -RAMP if -RAMP / 2 < threshold < 0 else threshold - RAMP / 2
 
 
 class _Rows(NamedTuple):
-    """Forecasts of one day ahead, by their depots, ascending, and their origins, the last known
-    days."""
+    """Forecasts of one day ahead, by depot, ascending, and origin, the last known day."""
 
     step: int
     depot: NDArray[np.intp]
@@ -217,8 +216,7 @@ class _Rows(NamedTuple):
 
 
 class _Table(NamedTuple):
-    """Rows for trees: their inputs, the level that the origin knows, and how far trees are trusted
-    there."""
+    """Inputs of the trees, the level that the origin knows, and the trust in trees there."""
 
     inputs: Floats  # (rows, inputs)
     level: Floats  # (rows,)
@@ -226,8 +224,8 @@ class _Table(NamedTuple):
 
 
 def _rows(panel: Panel, days: int) -> tuple[list[_Rows], list[_Rows]]:
-    """Of each day ahead what is learned from and what says when to stop: known counts after an
-    origin of which enough of the last days were known."""
+    """Return the rows of each day ahead for training and for stopping: known counts after an origin
+    with enough known recent days."""
     random, count = np.random.default_rng(0), len(panel.depot_ids)
     of_depot = np.zeros((count, 1), bool)
     of_depot[np.linspace(0, count - 1, min(count, MOST_DEPOTS)).astype(int)] = True
@@ -256,8 +254,8 @@ def _validated_rows(validated: Validated, days: int, horizon: int) -> list[_Rows
 def _tables(
     panel: Panel, constants: Mapping[str, Any], wanted: list[_Rows], report_steps: Floats | None
 ) -> list[_Table]:
-    """Tree inputs of each of the wanted rows; features are computed of a few depots' whole history
-    at once."""
+    """Return the tree inputs of each of the wanted rows; features are computed for the whole
+    history of a few depots at a time."""
     history, known = panel.history, {name: jnp.asarray(value) for name, value in constants.items()}
     origins = -(-history // ORIGINS_STEP) * ORIGINS_STEP
     origin_days = jnp.maximum(jnp.arange(origins) + history - origins, 0)
@@ -292,7 +290,7 @@ def _made(
     horizon: int,
 ) -> tuple[Any, Any, Any]:
     """Tree inputs (depots, origins, horizon, inputs), level and trust (depots, origins); `reports`
-    are what `report_errors.of_days` draws from."""
+    are the arguments of `report_errors.of_days`."""
     errors = None if reports is None else report_errors.of_days(*reports)
     made = features.make(window, constants, scan=1, origins=origins, horizon=horizon, trees=True, report_errors=errors)
     return made.trees, made.level, made.tree_trust
@@ -309,8 +307,8 @@ def _train(gbm: Any, learned: tuple[Floats, Floats], stopping: tuple[Floats, Flo
 
 
 def _weight(said: Doubles | Floats, trusted: Floats, validated: Validated) -> float:
-    """The trees' weight: a half, moved towards that by which the blended median misses least on the
-    validation days."""
+    """Return the trees' weight: a half, moved toward the weight with the smallest error of the
+    blended median on the validation days."""
     scored = validated.scored
     if not scored.any():
         return HALF
@@ -322,7 +320,7 @@ def _weight(said: Doubles | Floats, trusted: Floats, validated: Validated) -> fl
 
 
 def _log_counts(panel: Panel) -> Floats:
-    """(depots, history); NaN where a day is not known or the depot was closed."""
+    """Log counts (depots, history); NaN on days that are unknown or closed."""
     log: Floats = np.log1p(np.where(panel.open[:, : panel.history], panel.demand, np.nan)).astype(np.float32)
     return log
 
@@ -332,5 +330,5 @@ def _names(panel: Panel) -> tuple[str, ...]:
 
 
 def _columns(panel: Panel) -> NDArray[np.intp]:
-    """Places of the inputs that do not name the date."""
+    """Positions of the inputs that do not name the date."""
     return np.array([place for place, name in enumerate(_names(panel)) if not name.startswith(DATES)])

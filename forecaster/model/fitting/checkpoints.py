@@ -1,10 +1,9 @@
-"""Checkpointing: a training's state on disk (Orbax), so that a training that was killed goes on
-where it was.
+"""Checkpointing: save a training's state on disk (Orbax), so that a killed training can resume.
 
-Orbax writes and reads the arrays. It restores a damaged file without a word and does not know what
-a state was for, so the rest is here: a checkpoint exists once its manifest does, which holds the
-purpose, the hash of every file and a hash of itself, and is written last. Whatever has no manifest
-was left by a save that was killed.
+Orbax writes and reads the arrays. It silently restores a damaged file and does not know the purpose
+of a state; this module adds both checks. A checkpoint exists once its manifest does, which contains
+the purpose, the hash of every file and a hash of itself, and is written last. A folder without a
+manifest is the remains of a killed save.
 """
 
 from __future__ import annotations
@@ -36,30 +35,29 @@ _ARRAYS = "arrays"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A restored checkpoint: a training as it was after epoch `number`."""
+    """A restored checkpoint: the state of a training after epoch `number`."""
 
     number: int
-    state: Any  # of the tree, dtypes and shardings that were asked for
-    history: list[dict[str, Any]]  # the reports of the epochs up to `number`
+    state: Any  # with the requested tree, dtypes and shardings
+    history: list[dict[str, Any]]  # reports of the epochs up to `number`
 
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """The last two checkpoints of one training, in a folder that is theirs alone.
+    """The last two checkpoints of one training, in a folder of their own.
 
-    `purpose` names all that a state depends on (digest of spec and data, version of the code, kind
-    of devices): a checkpoint made for another purpose is as good as none. Where several processes
-    train together, each of them makes each call, and all of them see the same folder.
+    `purpose` identifies everything that a state depends on (digest of spec and data, version of the
+    code, kind of devices); a checkpoint with another purpose is ignored. If several processes train
+    together, each of them makes each call, and all see the same folder.
     """
 
     folder: Path
     purpose: str
 
     def save(self, number: int, state: PyTree[Array], history: Sequence[Mapping[str, Any]]) -> None:
-        """Write the state after epoch `number`; when this returns, it is safe on the disk.
+        """Write the state after epoch `number`; it is durable on disk when this returns.
 
-        Raises CheckpointError when it cannot be written; the checkpoints before it are then still
-        there.
+        Raises CheckpointError if it cannot be written; earlier checkpoints are then kept.
         """
         folder = self.folder / str(number)
         try:
@@ -73,7 +71,7 @@ class Checkpoints:
                 (folder / _ABOUT).write_text(json.dumps(about, indent=1))
                 _write_manifest(folder, {"number": number, "purpose": self.purpose, "files": _fsync_and_hash(folder)})
                 previous = max((n for n in self._numbers() if n < number), default=number)
-                # What is numbered higher was left by a training that has since started over.
+                # Higher numbers were left by a training that has since started over.
                 self._remove(lambda path: int(path.name) not in (previous, number))
             _barrier(f"{folder} is written")
         except (OSError, ValueError) as error:
@@ -82,11 +80,10 @@ class Checkpoints:
             ) from error
 
     def latest(self, like: PyTree[Array]) -> Checkpoint | None:
-        """The newest checkpoint made for this purpose, laid out as `like` (a fresh state) is; None
-        when there is none.
+        """Return the newest checkpoint with this purpose, laid out as `like` (a fresh state); None
+        if there is none.
 
-        Raises CheckpointError when that one is damaged, or holds another tree, dtype or shape than
-        `like`.
+        Raises CheckpointError if it is damaged, or has another tree, dtype or shape than `like`.
         """
         for number in reversed(self._numbers()):
             folder = self.folder / str(number)
@@ -100,7 +97,7 @@ class Checkpoints:
         return None
 
     def clear(self) -> None:
-        """Remove every checkpoint, for whatever purpose, and what killed saves have left."""
+        """Remove every checkpoint with any purpose, and the remains of killed saves."""
         if _is_first_process():
             self._remove(lambda _: True)
         _barrier(f"{self.folder} is clear")
@@ -113,7 +110,7 @@ class Checkpoints:
 
     def _remove(self, which: Callable[[Path], bool]) -> None:
         for path in filter(which, self._folders()):
-            # first: killed after this, it counts as a leftover
+            # first: if killed after this, the folder counts as remains
             (path / _MANIFEST).unlink(missing_ok=True)
             shutil.rmtree(path)
 
@@ -127,7 +124,7 @@ def _is_first_process() -> bool:
 
 
 def _barrier(name: str) -> None:
-    """Barrier: wait for the other processes, where there are any."""
+    """Wait for the other processes, if there are any."""
     if jax.process_count() > 1:
         multihost_utils.sync_global_devices(name)
 
@@ -136,8 +133,8 @@ def _barrier(name: str) -> None:
 
 
 def _write(folder: Path, state: PyTree[Array]) -> None:
-    """The leaves under their places in the tree; Orbax takes no typed keys and no arrays without
-    elements."""
+    """Write the leaves under their positions in the tree; Orbax accepts no typed keys and no empty
+    arrays."""
     arrays = {f"{place:04d}": _without_key_type(leaf) for place, leaf in enumerate(jax.tree.leaves(state)) if leaf.size}
     with ocp.Checkpointer(ocp.StandardCheckpointHandler()) as checkpointer:
         checkpointer.save(folder.absolute(), args=ocp.args.StandardSave(arrays))
@@ -163,7 +160,7 @@ def _restore(folder: Path, number: int, like: PyTree[Array]) -> Checkpoint:
 
 
 def _leaf_lines(state: PyTree[Array]) -> list[str]:
-    """A line for each leaf: its path in the tree, dtype (of a key, its kind) and shape."""
+    """Return a line for each leaf: its path in the tree, dtype (for a key, its kind) and shape."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(state)
     return [f"{jax.tree_util.keystr(path)} {leaf.dtype}{list(leaf.shape)}" for path, leaf in leaves]
 
@@ -181,8 +178,8 @@ def _layout(leaf: Array) -> jax.ShapeDtypeStruct:
 
 
 def _as_leaf(like: Array, plain: Array) -> Array:
-    """The restored numbers as `like` is: typed keys again, and bound to devices only where `like`
-    was bound."""
+    """Convert restored numbers to the form of `like`: typed keys again, and committed to devices
+    only if `like` was."""
     array = plain if like.committed else jnp.asarray(np.asarray(plain))
     return jax.random.wrap_key_data(array, impl=jax.random.key_impl(like)) if _is_key(like) else array
 
@@ -191,21 +188,20 @@ def _as_leaf(like: Array, plain: Array) -> Array:
 
 
 def _write_manifest(folder: Path, content: dict[str, Any]) -> None:
-    """Make the checkpoint exist: the manifest appears whole or not at all."""
+    """Write the manifest atomically, which completes the checkpoint."""
     artifact.write(folder / _MANIFEST, _manifest_bytes(content), durable=True)
     artifact.sync(folder)
     artifact.sync(folder.parent)
 
 
 def _manifest_bytes(content: dict[str, Any]) -> bytes:
-    """The bytes of a manifest, which only this content has."""
+    """Return the unique bytes of a manifest with this content."""
     text = json.dumps(content, sort_keys=True)
     return json.dumps({"content": content, "sha256": artifact.digest(text.encode())}, indent=1, sort_keys=True).encode()
 
 
 def _read_manifest(folder: Path, number: int) -> dict[str, Any]:
-    """The content of a manifest that says of itself that it is whole, and lies where it was
-    written."""
+    """Return the content of a manifest after checking its own hash and its location."""
     path = folder / _MANIFEST
     raw = path.read_bytes()
     try:
@@ -222,7 +218,7 @@ def _read_manifest(folder: Path, number: int) -> dict[str, Any]:
 
 
 def _check_hashes(folder: Path, expected: Mapping[str, str]) -> None:
-    """Raise CheckpointError, with names, where the files are not those of the manifest."""
+    """Check the files against the manifest. Raises CheckpointError, with names, if they differ."""
     actual = {name: artifact.file_digest(path) for name, path in _files(folder).items()}
     for name, found, wanted in artifact.differences(actual, expected):
         raise CheckpointError(
@@ -236,14 +232,15 @@ def _hash_text(sha256: str | None) -> str:
 
 
 def _files(folder: Path) -> dict[str, Path]:
-    """Every file of a checkpoint except the manifest; a link or the like counts as a file."""
+    """Return every file of a checkpoint except the manifest; links and special files count as
+    files."""
     by_name = {entry.relative_to(folder).as_posix(): entry for entry in folder.rglob("*") if not entry.is_dir()}
     return {name: path for name, path in by_name.items() if name != _MANIFEST}
 
 
 def _fsync_and_hash(folder: Path) -> dict[str, str]:
-    """The hash of every file, all of them on the disk by now: the manifest must not outlive what it
-    vouches for."""
+    """Flush every file to disk and return the hashes: the manifest must not be durable before its
+    files are."""
     for inner in (folder, *(inside for inside in folder.rglob("*") if inside.is_dir())):
         artifact.sync(inner)
     hashes = {}

@@ -1,11 +1,11 @@
-"""The jitted training epoch and validation step: compiled once, run all night.
+"""The jitted training epoch and validation step: compiled once, used for the whole training.
 
-From the top down: `initial_state` makes the members, `training_epoch` scans over gradient steps
-(draw crops, make features, take each member's gradient, AdamW), `validation_step` measures the loss
-on the validation days and remembers each member's best parameters.
+From the top down: `initial_state` creates the members, `training_epoch` scans over gradient steps
+(draw crops, compute features, compute each member's gradient, AdamW), `validation_step` measures
+the loss on the validation days and keeps each member's best parameters.
 
-Sizes are part of a program; days, depots, learning rates and what training measured of the counts
-are its input, so that tomorrow's panel needs no other program.
+Sizes are part of a program; days, depots, learning rates and measured constants of the counts are
+its inputs, so that the next night's panel needs no other program.
 """
 
 from __future__ import annotations
@@ -30,36 +30,36 @@ from forecaster.model.network.encoder_decoder import Architecture, NetworkOutput
 from forecaster.model.network.features import LOOKBACK, Features, Window
 from forecaster.model.network.losses import huber_quantile
 
-# crops of which a CPU holds the numbers: those of more are not in its caches any longer
+# crops per pass on a CPU; the numbers of more do not fit into its caches
 CROPS_AT_ONCE = 8
 
 
 class State(NamedTuple):
-    """Training state from step to step; each leaf but the key has the members as its first axis."""
+    """Training state between steps; the first axis of each leaf except the key is the members."""
 
     parameters: Any
     optimizer: Any
     key: Array
-    best: Any  # parameters of the epoch with the least loss on the validation days,
+    best: Any  # parameters of the epoch with the smallest loss on the validation days,
     best_loss: Array
     last_loss: Array  # and that loss after the last epoch
 
 
 class Restraints(NamedTuple):
-    """Regularization of each member, (members,): what keeps it from learning the dates by heart."""
+    """Regularization of each member, (members,): keeps it from learning the dates by heart."""
 
     dropout: Array
     weight_decay: Array
 
 
 class PanelFacts(NamedTuple):
-    """Facts about the panel that a program needs when it runs: traced values, not part of the
+    """Facts about the panel that a program needs at run time: traced values, not part of the
     compiled program."""
 
-    days: Int[Array, ""]  # that may be learned from
+    days: Int[Array, ""]  # that are used for training
     validation_start: Int[Array, ""]  # day on which validation begins
     depots: Int[Array, ""]
-    validation_depots: Int[Array, " validated"]  # depots that validation looks at
+    validation_depots: Int[Array, " validated"]  # depots that are validated
     constants: dict[str, Array]  # of `features.make`
     blur: Float[Array, " calendar"]  # of `windows.draw`
     report_steps: Float[Array, "horizon covariates"] | None = None  # of `report_errors`
@@ -70,13 +70,13 @@ class Report(NamedTuple):
 
     loss: Float[Array, "members steps"]
     gradient_norm: Float[Array, "members steps"]
-    depots: Int[Array, "steps batch"]  # whose crops each step took
+    depots: Int[Array, "steps batch"]  # depots of the crops of each step
 
 
 class Validation(NamedTuple):
-    """Validation loss, and the members' forecasts of the validation days, from every day whose
-    first week, or whole horizon where that is shorter, lies in them, the day before them first;
-    later days are scored as far as they are known."""
+    """Validation loss, and the members' forecasts of the validation days. The first origin is the
+    day before the validation days, the last one is the last whose first week (or whole horizon, if
+    shorter) lies within them; later days are scored as far as they are known."""
 
     loss: Float[Array, " members"]
     output: NetworkOutput  # members first
@@ -86,7 +86,7 @@ class Validation(NamedTuple):
 
 @dataclass(frozen=True)
 class ProgramSizes:
-    """All that shapes a program: static arguments, by which it is compiled and cached."""
+    """Sizes that determine a program: static arguments, by which it is compiled and cached."""
 
     architecture: Architecture
     crop: CropSizes
@@ -96,13 +96,13 @@ class ProgramSizes:
 
     @property
     def validation_origins(self) -> int:
-        """Origins whose first week lies within the validation days; the first is the day before
-        them."""
+        """Number of origins whose first week lies within the validation days; the first is the day
+        before them."""
         return self.validation - min(self.architecture.horizon, windows.SCORED_AHEAD) + 1
 
 
 def initial_state(sizes: ProgramSizes, members: int, key: Array) -> State:
-    """Fresh members and optimizer states, each member from a key of its own."""
+    """Return fresh members and optimizer states, each member from its own key."""
     program = jax.jit(_initial, static_argnums=(0, 1), compiler_options=compiler_effort(0))
     state: State = program(sizes.architecture, members, key)
     return state
@@ -110,9 +110,9 @@ def initial_state(sizes: ProgramSizes, members: int, key: Array) -> State:
 
 def _initial(shape: Architecture, members: int, key: Array) -> State:
     init_key, run_key = jax.random.split(key)
-    # One after the other: jaxlib deals a batch of QR factorisations, of which orthogonal kernels
-    # are made, over the threads that wait for it. Two such batches at once on two cores wait for
-    # each other, for ever.
+    # One after the other: jaxlib distributes a batch of QR factorizations, which make orthogonal
+    # kernels, over the threads that wait for it. Two such batches at the same time on two cores
+    # would deadlock.
     parameters = lax.map(partial(encoder_decoder.initial_parameters, shape), jax.random.split(init_key, members))
     state = State(
         parameters,
@@ -122,22 +122,22 @@ def _initial(shape: Architecture, members: int, key: Array) -> State:
         jnp.full((members,), jnp.inf),
         jnp.full((members,), jnp.inf),
     )
-    # Without weak types, or the second epoch compiles again for what the first one returned.
+    # Without weak types; otherwise the second epoch would recompile for the output of the first.
     strong: State = jax.tree.map(lambda x: lax.convert_element_type(x, x.dtype), state)
     return strong
 
 
 def _optimizer(weight_decay: Array | float) -> optax.GradientTransformation:
-    """AdamW (Loshchilov & Hutter 2019, arXiv:1711.05101) of length one; the caller takes the step
-    down the slope."""
+    """AdamW (Loshchilov & Hutter 2019, arXiv:1711.05101) with a learning rate of one; the caller
+    scales and subtracts the step."""
     return optax.chain(optax.clip_by_global_norm(1.0), optax.scale_by_adam(), optax.add_decayed_weights(weight_decay))
 
 
 def on_devices(state: State) -> State:
-    """Shard the state as an epoch returns it, each member on its own device: or the second one
-    compiles anew."""
+    """Shard the state as an epoch returns it, each member on its own device; otherwise the second
+    epoch would recompile."""
     members = len(state.best_loss)
-    # From the host: taken apart on a device, each shape would be a program of its own.
+    # From the host: split on a device, each shape would be a program of its own.
     by_field = {name: jax.device_get(value) for name, value in state._asdict().items() if name != "key"}
     placed: State = State(**devices.deal(by_field, members), key=devices.replicate(state.key, members))
     return placed
@@ -147,10 +147,10 @@ def on_devices(state: State) -> State:
 def training_epoch(
     sizes: ProgramSizes, members: int
 ) -> Callable[[State, DevicePanel, PanelFacts, Restraints, Array], tuple[State, Report]]:
-    """One epoch of all members: as many steps as there are learning rates.
+    """Return the compiled epoch of all members, with one step per learning rate.
 
-    All members learn from the same crops, which a device cuts, and whose features it makes, once
-    for all its members. The state is used up (its buffers are given to the next one).
+    All members learn from the same crops, which a device cuts once for all its members, including
+    their features. The state's buffers are donated.
     """
 
     def run(
@@ -188,20 +188,20 @@ def _gradient_step(
 ) -> tuple[tuple[Any, Any], tuple[Array, Array, Array]]:
     parameters, optimizer = carry
     key, rate = inputs
-    # One draw of crops for all members: their features, the costlier half of a short step, are made
-    # once.
+    # One draw of crops for all members: their features, the costlier half of a short step, are
+    # computed once.
     crop_key, dropout_key = jax.random.split(key)
     places = windows.draw(
         crop_key, sizes.crop, batch=sizes.batch, depots=facts.depots, days=facts.days, blur=facts.blur
     )
-    # Folded with the member's number, so that dropout is the same however the members are dealt
-    # over devices.
+    # Folded with the member's number, so that dropout does not depend on the distribution of
+    # members over devices.
     keys = jax.vmap(partial(jax.random.fold_in, dropout_key))(devices.member_numbers(len(restraints.dropout)))
     masks = jax.vmap(partial(encoder_decoder.dropout_masks, sizes.architecture, depots=sizes.batch))(
         restraints.dropout, keys
     )
     parts = _gradients(parameters, panel, facts, devices.share(places), devices.share(masks, axis=1), sizes)
-    # Devices that share a member have other crops: sums and their count travel, and are divided at
+    # Devices that share a member have different crops: sums and counts are exchanged and divided at
     # the end.
     loss, gradient, scored = devices.total(parts)
     loss, gradient = jax.tree.map(lambda x: x / jnp.maximum(scored, 1.0), (loss, gradient))
@@ -210,7 +210,7 @@ def _gradient_step(
         step, memory = _optimizer(decay).update(gradient, memory, parameters)
         return jax.tree.map(lambda p, s: p - rate * s, parameters, step), memory
 
-    with jax.numpy_dtype_promotion("standard"):  # which optax needs
+    with jax.numpy_dtype_promotion("standard"):  # optax needs it
         parameters, optimizer = jax.vmap(descend)(parameters, optimizer, gradient, restraints.weight_decay)
     return (parameters, optimizer), (loss, jax.vmap(optax.tree.norm)(gradient), places.depots)
 
@@ -218,9 +218,8 @@ def _gradient_step(
 def _gradients(
     parameters: Any, panel: DevicePanel, facts: PanelFacts, places: CropPlaces, masks: Array, sizes: ProgramSizes
 ) -> tuple[Array, Any, Array]:
-    """Each member's summed loss and its gradient, and how many days were scored, from a device's
-    share of a batch: on a CPU from `CROPS_AT_ONCE` crops after the other, where they come out
-    even."""
+    """Return each member's summed loss and gradient, and the number of scored days, from a device's
+    share of a batch; on a CPU in parts of `CROPS_AT_ONCE` crops, if these divide the share evenly."""
     parts, left = divmod(len(places.depots), CROPS_AT_ONCE)
     if jax.default_backend() != "cpu" or left or parts == 1:
         return _gradients_at_once(parameters, panel, facts, places, masks, sizes)
@@ -234,7 +233,7 @@ def _gradients(
     def in_parts(leaf: Array) -> Array:
         return leaf.reshape(parts, CROPS_AT_ONCE, *leaf.shape[1:])
 
-    mask_parts = in_parts(jnp.moveaxis(masks, 1, 0))  # crops first, as places have them
+    mask_parts = in_parts(jnp.moveaxis(masks, 1, 0))  # crops first, as in `places`
     all_parts = jax.tree.map(in_parts, places), jnp.moveaxis(mask_parts, 2, 1)
     shapes = jax.eval_shape(gradients_of, jax.tree.map(lambda leaf: leaf[0], all_parts))
     zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
@@ -267,8 +266,8 @@ def _gradients_at_once(
 
 
 def _each_member(function: Callable[[Any], Any], members: Any) -> Any:
-    """`function` of all members: at once, but one after the other on a CPU, whose caches hold the
-    numbers of one."""
+    """Apply `function` to all members: at once or, on a CPU, one after the other, because its
+    caches hold the numbers of one."""
     return lax.map(function, members) if jax.default_backend() == "cpu" else jax.vmap(function)(members)
 
 
@@ -276,8 +275,9 @@ def _each_member(function: Callable[[Any], Any], members: Any) -> Any:
 def validation_step(
     sizes: ProgramSizes, members: int
 ) -> Callable[[State, DevicePanel, PanelFacts], tuple[State, Validation]]:
-    """The members' loss on the validation days, over each device's share of the depots; the state,
-    whose buffers are used up, remembers the best parameters of each member."""
+    """Return the compiled validation: the members' loss on the validation days, over each device's
+    share of the depots. The new state keeps the best parameters of each member; the old state's
+    buffers are donated."""
 
     def run(state: State, panel: DevicePanel, facts: PanelFacts) -> tuple[State, Validation]:
         validation = _validate(state.parameters, sizes, panel, facts)
@@ -345,13 +345,13 @@ def _features(
 
 
 def _loss(output: NetworkOutput, actual: Array, scored: Array, sizes: ProgramSizes) -> Array:
-    """The sum over what can be scored: means of parts do not add up."""
+    """Return the sum over the scored days, because means of parts do not add up."""
     mean = huber_quantile(output.quantiles, actual, scored, jnp.asarray(sizes.architecture.levels, jnp.float32))
     return mean * scored.sum().astype(jnp.float32)
 
 
 def _log_actuals(window: Window, demand: Array, crop: CropSizes) -> tuple[Array, Array]:
-    """Log counts on the days that are forecast, and which of them can be scored."""
+    """Log counts on the forecast days, and a mask of those that can be scored."""
     first = window.demand.shape[1] - 1 - crop.span
     actual = ahead_of(demand, first, crop.origins, crop.horizon, crop.stride)
     was_open = ahead_of(window.open, first, crop.origins, crop.horizon, crop.stride)

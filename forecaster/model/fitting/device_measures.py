@@ -1,5 +1,5 @@
-"""What a training measured of itself: compiling, throughput, memory of accelerators, and what it
-was compiled for."""
+"""Measures of a training: compilation, throughput, memory of accelerators, and the versions and
+sizes it was compiled for."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import jax
 
 from forecaster import __version__
 
-# of a candidate's summary
+# keys of a candidate's summary
 COMPILED_FOR = ("batch", "members", "steps_an_epoch", "recurrence", "device", "depots")
 
 
 def of_training(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """The measures of `metric_names.OF_RUNS` of a training that has just ended in this process, and
-    `versions`: where these are as they were, a training finds all its programs in the cache."""
+    """Return the measures in `metric_names.OF_RUNS` of a training that has just ended in this
+    process, and `versions`: if these are unchanged, a training finds all its programs in the cache."""
     return {
         "training_seconds": summary["seconds"],
         "compile_seconds": summary["compile_seconds"],
@@ -34,7 +34,7 @@ def of_training(summary: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _device_memory() -> dict[str, dict[str, float]]:
-    """Peak and limit in bytes, by device; nothing of devices that do not say, as a CPU."""
+    """Peak and limit in bytes, by device; empty for devices that do not report them, such as a CPU."""
     statistics = {str(device.id): device.memory_stats() or {} for device in jax.local_devices()}
     by_name = {
         name: {device: float(values[key]) for device, values in statistics.items() if key in values}

@@ -1,9 +1,10 @@
-"""Device mesh and sharding: which devices train, and how members and depots lie on them.
+"""Device mesh and sharding: choose the devices for training, and distribute members and depots over
+them.
 
-Members are dealt over the devices first: they learn apart, so nothing travels between their
-devices. Where there are more devices than members, the crops of each batch are dealt over those
-that share a member, and their gradients summed. The number of depots is padded to one of few sizes,
-so that a new depot does not make the night compile anew.
+Members are distributed over the devices first: they learn independently, so nothing travels between
+their devices. If there are more devices than members, the crops of each batch are distributed over
+the devices that share a member, and their gradients are summed. The number of depots is padded to
+one of a few sizes, so that a new depot does not cause a recompilation.
 """
 
 from __future__ import annotations
@@ -24,44 +25,44 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from forecaster.core.parallel import available_cores
 
 MEMBERS, DEPOTS = "members", "depots"
-STEP = 64  # sizes are multiples of this,
-GROWTH = 1.25  # each about this many times the one before
+STEP = 64  # sizes are multiples of this
+GROWTH = 1.25  # approximate ratio of successive sizes
 
-# that train, at most: of a batch, each of more would have too few crops to be worth its while
+# maximum number of cores for training: with more, each would have too few crops of a batch
 CORES = 8
 _DEVICE_COUNT_FLAG = "xla_force_host_platform_device_count"
 _OUT_OF_MEMORY_MESSAGES = ("RESOURCE_EXHAUSTED", "OUT_OF_MEMORY", "out of memory")
 
 
 def one_device_per_core() -> None:
-    """Make each core of the processor a device of its own, `CORES` at most; call it before anything
-    else of JAX.
+    """Make each core of the processor a JAX device, at most `CORES`; call it before any other use
+    of JAX.
 
-    Whoever has told JAX how many devices a processor is, by JAX_NUM_CPU_DEVICES or XLA_FLAGS, is
-    heard; once JAX has started, its devices stay what they are.
+    A number of devices configured by JAX_NUM_CPU_DEVICES or XLA_FLAGS is respected. Once JAX has
+    started, its devices do not change.
     """
     configured = jax.config.values["jax_num_cpu_devices"] > 0 or _DEVICE_COUNT_FLAG in os.environ.get("XLA_FLAGS", "")
     if not configured:
         update: Any = jax.config.update
-        with suppress(RuntimeError):  # JAX has started
+        with suppress(RuntimeError):  # if JAX has started
             update("jax_num_cpu_devices", min(available_cores(), CORES))
 
 
 @cache
 def mesh(members: int = 1) -> Mesh:
-    """All devices, of all hosts, as a grid: `members` are dealt evenly over its rows, depots along
-    each row."""
+    """Return all devices of all hosts as a grid: `members` are distributed evenly over its rows,
+    depots along each row."""
     rows = math.gcd(members, jax.device_count())
     return jax.make_mesh((rows, jax.device_count() // rows), (MEMBERS, DEPOTS), axis_types=(AxisType.Auto,) * 2)
 
 
 def by_member() -> PartitionSpec:
-    """Members, the first axis, are dealt over the rows of devices."""
+    """Members, the first axis, over the rows of devices."""
     return PartitionSpec(MEMBERS)  # type: ignore[no-untyped-call]
 
 
 def by_depot() -> PartitionSpec:
-    """Depots, the first axis, are dealt along each row."""
+    """Depots, the first axis, along each row."""
     return PartitionSpec(DEPOTS)  # type: ignore[no-untyped-call]
 
 
@@ -78,9 +79,9 @@ def replicated() -> PartitionSpec:
 def on_each_device(
     run: Callable[..., Any], members: int, argument_layout: Any, result_layout: Any
 ) -> Callable[..., Any]:
-    """`run` on every device at once, on its own members; `argument_layout` and `result_layout`
-    (`by_member` and its like, or trees of these) say how arguments and results lie. In it,
-    `member_numbers`, `share` and `total` tell the devices apart."""
+    """Run `run` on every device, on its own members. `argument_layout` and `result_layout`
+    (`by_member` and the like, or trees of them) describe the layout of arguments and results.
+    Inside, `member_numbers`, `share` and `total` distinguish the devices."""
     mapped: Callable[..., Any] = jax.shard_map(
         run, mesh=mesh(members), in_specs=argument_layout, out_specs=result_layout, check_vma=False
     )
@@ -88,12 +89,12 @@ def on_each_device(
 
 
 def member_numbers(count: int) -> Array:
-    """The numbers of this device's `count` members."""
+    """Return the numbers of this device's `count` members."""
     return lax.axis_index(MEMBERS) * count + jnp.arange(count)
 
 
 def share(tree: Any, axis: int = 0) -> Any:
-    """This device's share of a batch, which lies along `axis`."""
+    """Return this device's share of a batch along `axis`."""
     parts = lax.axis_size(DEPOTS)
 
     def share_of(leaf: Array) -> Array:
@@ -104,17 +105,17 @@ def share(tree: Any, axis: int = 0) -> Any:
 
 
 def total(tree: Any) -> Any:
-    """All-reduce: the sum over the devices that share a member."""
+    """Sum over the devices that share a member (all-reduce)."""
     return lax.psum(tree, DEPOTS)  # type: ignore[no-untyped-call]
 
 
 def replicate(tree: Any, members: int = 1) -> Any:
-    """`tree` whole on every device of the grid for so many members."""
+    """Put the whole `tree` on every device of the grid for `members` members."""
     return _place(tree, replicated(), members)
 
 
 def deal(tree: Any, members: int) -> Any:
-    """`tree`, whose arrays have `members` members as their first axis, dealt over the devices."""
+    """Distribute `tree`, whose arrays have `members` members as their first axis, over the devices."""
     return _place(tree, by_member(), members)
 
 
@@ -126,8 +127,7 @@ def _place(tree: Any, spec: PartitionSpec, members: int) -> Any:
 def _place_leaf(leaf: Any, sharding: NamedSharding) -> Any:
     if sharding.is_fully_addressable:
         return jax.device_put(leaf, sharding)
-    # Not device_put: over several hosts it compares what each of them has, and NaN is not equal to
-    # NaN.
+    # Not device_put: over several hosts it compares their values, and NaN does not equal NaN.
     if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         numbers = _place_leaf(jax.random.key_data(leaf), sharding)
         return jax.random.wrap_key_data(numbers, impl=jax.random.key_impl(leaf))
@@ -136,8 +136,8 @@ def _place_leaf(leaf: Any, sharding: NamedSharding) -> Any:
 
 
 def padded_count(count: int, devices: int | None = None) -> int:
-    """The number of rows that `count` depots take: the next of a ladder of sizes that `devices`
-    (all) divide."""
+    """Return the number of rows for `count` depots: the next of a series of sizes that are
+    divisible by `devices` (by default all)."""
     step = math.lcm(STEP, devices or jax.device_count())
     rung, size = 0, step
     while size < count:
@@ -147,8 +147,7 @@ def padded_count(count: int, devices: int | None = None) -> int:
 
 
 def out_of_memory(error: BaseException | None) -> bool:
-    """Tell whether `error`, or what caused it, says that a device or the host has no memory
-    left."""
+    """Return True if `error` or one of its causes means that a device or the host is out of memory."""
     if error is None:
         return False
     exhausted = isinstance(error, jax.errors.JaxRuntimeError) and any(

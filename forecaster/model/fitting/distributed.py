@@ -1,7 +1,7 @@
-"""Multi-host training: several hosts join, agree on what they train on, and leave again.
+"""Multi-host training: hosts join, agree on the configuration and data, and leave.
 
-The first host (0) is the one that runs the night; the others (`forecaster assist`) hold neither
-lake nor ledger. The panel travels to them from the first host, so all train on the same numbers.
+The first host (0) runs the night; the others (`forecaster assist`) have neither lake nor ledger.
+They receive the panel from the first host, so all train on the same numbers.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from forecaster.config.model import HOSTS_PATIENCE
 from forecaster.core.panel import Encoding, Panel
 from forecaster.errors import SpecError, TrainingError
 
-SILENT = 100  # seconds after which a host that says nothing counts as dead
+SILENT = 100  # seconds without a heartbeat after which a host counts as dead
 _ARRAYS = ("days", "demand", "open", "covariates", "calendar", "calendar_group", "statics")
 
 
 @dataclass(frozen=True)
 class HostGroup:
-    """The processes that train together: where the first one listens, how many they are, and which
-    one this is."""
+    """The processes that train together: address of the first one, their number, and the index of
+    this one."""
 
     coordinator: str  # host:port
     count: int
-    index: int  # from 0, which is the night's own
+    index: int  # from 0, the host that runs the night
 
     def __post_init__(self) -> None:
         if not 0 <= self.index < self.count:
@@ -42,13 +42,13 @@ class HostGroup:
 
 
 def join(hosts: HostGroup | None, *, patience: int = HOSTS_PATIENCE) -> None:
-    """Make the devices of all hosts one mesh; call it before anything else of JAX. Alone, there is
-    nothing to join.
+    """Join the devices of all hosts into one mesh; call it before any other use of JAX. Does
+    nothing for a single host.
 
-    Raises TrainingError when JAX has already started or the coordinator's port is taken. When
-    another host does not come within `patience` seconds, or dies later on, JAX ends this process
-    (SIGABRT), which nobody can catch: join in a process that may die. The first host listens on all
-    its addresses, unless JAX_COORDINATOR_BIND_ADDRESS says where.
+    Raises TrainingError if JAX has already started or the coordinator's port is taken. If another
+    host does not arrive within `patience` seconds, or dies later, JAX ends this process (SIGABRT),
+    which cannot be caught: join in a process that may die. The first host listens on all its
+    addresses, unless JAX_COORDINATOR_BIND_ADDRESS names one.
     """
     if hosts is None or hosts.count == 1 or jax.distributed.is_initialized():
         return
@@ -69,15 +69,15 @@ def join(hosts: HostGroup | None, *, patience: int = HOSTS_PATIENCE) -> None:
 
 
 def leave() -> None:
-    """Leave the other hosts, once all have come this far; what follows is computed alone."""
+    """Leave the other hosts once all have reached this point; later computations are local."""
     if jax.distributed.is_initialized():
         jax.distributed.shutdown()  # type: ignore[no-untyped-call]
 
 
 def broadcast_panel(panel: Panel | None, spec: Spec) -> Panel:
-    """Broadcast the first host's panel to every host; the others bring None.
+    """Broadcast the first host's panel to every host; the others pass None.
 
-    Raises SpecError, on every host, where their pipeline files want another training or their
+    Raises SpecError, on every host, if their pipeline files declare different trainings or their
     versions differ.
     """
     if panel is not None and jax.process_count() == 1:
@@ -93,7 +93,8 @@ def broadcast_panel(panel: Panel | None, spec: Spec) -> Panel:
 
 
 def broadcast_lead_error(spec: Spec) -> Spec:
-    """The pipeline with the first host's errors of reports, which it has learned from the lake."""
+    """Return the pipeline with the first host's errors of reports, which it has learned from the
+    lake."""
     if jax.process_count() == 1:
         return spec
     content = json.dumps(dict(spec.calendar.lead_error)).encode() if jax.process_index() == 0 else b""
@@ -101,13 +102,12 @@ def broadcast_lead_error(spec: Spec) -> Spec:
 
 
 def broadcast_flag(flag: bool) -> bool:
-    """Broadcast the first host's answer to every host: clocks differ, and what one does all must
-    do."""
+    """Broadcast the first host's flag to every host: clocks differ, and all hosts must act alike."""
     return flag if jax.process_count() == 1 else bool(_from_first(np.int32(flag)))
 
 
 def _bytes_from_first(content: bytes) -> bytes:
-    """The first host's bytes, of which there are some; the others bring none."""
+    """Return the first host's non-empty bytes; the other hosts pass none."""
     size = int(_from_first(np.int32(len(content))))
     return _from_first(np.frombuffer(content or bytes(size), np.uint8)).tobytes()
 
@@ -117,7 +117,7 @@ def _from_first(value: Any) -> NDArray[Any]:
 
 
 def to_numpy(tree: Any) -> Any:
-    """Gather `tree` as whole NumPy arrays, wherever their parts lie; every host must call it."""
+    """Gather `tree` as whole NumPy arrays, wherever the parts are; every host must call it."""
     return jax.tree.map(_leaf_to_numpy, tree)
 
 
@@ -143,7 +143,7 @@ def panel_to_bytes(panel: Panel) -> bytes:
 
 
 def panel_from_bytes(content: bytes) -> Panel:
-    """Deserialize what training reads of a panel: all but the marks, which a page names."""
+    """Deserialize the parts of a panel that training reads: everything except the marks."""
     with np.load(io.BytesIO(content), allow_pickle=False) as file:
         about = json.loads(file["about"].tobytes())
         return Panel(

@@ -1,8 +1,8 @@
-"""Ensemble weights of the members, and of the seasonal anchor, fitted on days that training did not
-see.
+"""Ensemble weights of the members, and the weight of the seasonal anchor, fitted on days outside
+the training.
 
 Greedy selection with replacement (Caruana et al. 2004, "Ensemble selection from libraries of
-models"), begun from all members alike, so that validation days move the weights a little.
+models"), starting from equal weights, so that validation days move the weights only slightly.
 """
 
 from __future__ import annotations
@@ -14,17 +14,16 @@ from numpy.typing import NDArray
 
 from forecaster.core.arrays import Doubles, Floats
 
-ROUNDS = 12  # members added, one a round
-# what each member counts for before the first round: depots share their days, so that four weeks
-# are few
+ROUNDS = 12  # one member is added per round
+# votes of each member before the first round; high, because depots share their days and four weeks
+# are little evidence
 START = 8
-ANCHORS = np.arange(0.0, 0.65, 0.05)  # shares of the seasonal anchor that are tried
+ANCHORS = np.arange(0.0, 0.65, 0.05)  # candidate shares of the seasonal anchor
 
 
 @dataclass(frozen=True)
 class Blend:
-    """Ensemble weights that add up to one, and the share by which the median is drawn to the
-    anchor."""
+    """Ensemble weights that sum to one, and the share by which the median is drawn to the anchor."""
 
     members: Floats  # (members,)
     anchor: float
@@ -33,10 +32,10 @@ class Blend:
 def blend(
     quantiles: Floats, anchor: Floats, actual: Floats, observed: NDArray[np.bool_], levels: tuple[float, ...]
 ) -> Blend:
-    """The blend with the least mean pinball loss on log counts.
+    """Find the blend with the smallest mean pinball loss on log counts.
 
-    `quantiles` are the members' quantiles (members, …, levels), `anchor`, `actual` and `observed`
-    are (…). Without any observed day all members count alike.
+    `quantiles` are the members' quantiles (members, …, levels); `anchor`, `actual` and `observed`
+    are (…). Without any observed day, all members have equal weights.
     """
     count = len(quantiles)
     votes = np.full(count, float(START))

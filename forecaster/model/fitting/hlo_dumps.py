@@ -1,11 +1,11 @@
-"""What XLA made of the programs of a training, and how two such dumps differ: programs,
-instructions, fusions, costs.
+"""Comparison of two dumps of a training's programs as compiled by XLA: programs, instructions,
+fusions, costs.
 
-A dump is a folder that `XLA_FLAGS="--xla_dump_to=FOLDER --xla_dump_hlo_as_text"` lets XLA write
-while it compiles. Of each program the text after optimisation is read. Names, line numbers and the
-order of compilation do not count: two programs are the same where their fingerprints as XLA prints
-them are. FLOPs and bytes are those of XLA's own cost analysis, in which the body of a loop counts
-once.
+A dump is a folder that XLA writes while compiling with `XLA_FLAGS="--xla_dump_to=FOLDER
+--xla_dump_hlo_as_text"`. The text of each program after optimization is read. Names, line numbers
+and the order of compilation are ignored: two programs are the same if their fingerprints as XLA
+prints them are equal. FLOPs and bytes are those of XLA's own cost analysis, which counts the body
+of a loop once.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _KERNELS = {"fusion": "fusions", "custom-call": "custom calls", "dot": "matrix p
 
 @dataclass(frozen=True)
 class Program:
-    """A compiled program, as it was dumped."""
+    """A compiled program from a dump."""
 
     name: str
-    signature: str  # shapes of what it takes and gives
-    fingerprint: str  # of its text without names and places
+    signature: str  # shapes of its arguments and results
+    fingerprint: str  # of its text without names and source locations
     instructions: int
     opcodes: Mapping[str, int]
     flops: float
@@ -54,14 +54,14 @@ class ProgramChange:
 
     @property
     def weight(self) -> float:
-        """By how many FLOPs and bytes the two differ."""
+        """Absolute difference of the two in FLOPs and bytes."""
         before, after = (
             (program.flops, program.bytes_accessed) if program else (0.0, 0.0) for program in (self.before, self.after)
         )
         return abs(after[0] - before[0]) + abs(after[1] - before[1])
 
     def sentence(self) -> str:
-        """Sentence about the program's change, with its counts before and after."""
+        """Return a sentence about the program's change, with its counts before and after."""
         program = self.after or self.before
         assert program is not None
         if self.before is None:
@@ -78,11 +78,11 @@ class ProgramChange:
 
 @dataclass(frozen=True)
 class HloComparison:
-    changes: tuple[ProgramChange, ...]  # every program of either dump
+    changes: tuple[ProgramChange, ...]  # all programs of both dumps
 
     def lines(self) -> Iterator[str]:
-        """A line a program that is new, gone or changed, the gravest first, and one that sums
-        up."""
+        """Yield a line for each new, removed or changed program, the largest change first, and a
+        summary line."""
         differing = sorted((change for change in self.changes if not change.is_same), key=lambda change: -change.weight)
         for change in differing:
             yield change.sentence()
@@ -109,11 +109,9 @@ class HloComparison:
 
 
 def read_dump(folder: Path) -> tuple[Program, ...]:
-    """The programs of a dump, by name and shapes; one that was compiled several times the same is
-    there once.
+    """Return the programs of a dump, by name and shapes; identical compilations appear once.
 
-    Raises SpecError where the folder holds no dump, or a text that this version's XLA does not
-    read.
+    Raises SpecError if the folder has no dump, or a text that this version of XLA cannot read.
     """
     files = sorted(folder.glob(TEXTS)) if folder.is_dir() else []
     if not files:
@@ -126,8 +124,8 @@ def read_dump(folder: Path) -> tuple[Program, ...]:
 
 
 def compare(before: Sequence[Program], after: Sequence[Program]) -> HloComparison:
-    """Programs of one name: those that are the same first, then those of the same shapes, then the
-    rest in turn."""
+    """Pair programs with the same name: identical ones first, then those with the same shapes, then
+    the rest in order."""
     changes: list[ProgramChange] = []
     for name in sorted({program.name for program in (*before, *after)}):
         old, new = ([program for program in programs if program.name == name] for programs in (before, after))
@@ -138,7 +136,8 @@ def compare(before: Sequence[Program], after: Sequence[Program]) -> HloCompariso
 
 
 def _twins(old: list[Program], new: list[Program]) -> Iterator[ProgramChange]:
-    """Pairs of programs of one name, the most alike first; removes them from the lists."""
+    """Yield pairs of programs with the same name, the most similar first, and remove them from the
+    lists."""
     for key in ("fingerprint", "signature", "name"):
         for program in list(old):
             twin = next((each for each in new if getattr(each, key) == getattr(program, key)), None)
@@ -174,12 +173,12 @@ def _program(file: Path) -> Program:
 
 
 def _words(opcode: str) -> str:
-    """ "kCustomCall" as XLA prints it: "custom-call"."""
+    """Spell an opcode such as "kCustomCall" as XLA prints it: "custom-call"."""
     return re.sub(r"(?<!^)(?=[A-Z])", "-", opcode.removeprefix("k")).lower()
 
 
 def _shapes(takes: str, gives: str) -> str:
-    """Shapes without layouts; of many that a program takes, their number."""
+    """Return the shapes without layouts; more than three are replaced by their number."""
     plain = [re.findall(r"\w+\[[\d,]*\]", re.sub(r"/\*.*?\*/", "", part)) for part in (takes, gives)]
     return " -> ".join(", ".join(part) if len(part) <= 3 else f"{len(part)} arrays" for part in plain)
 

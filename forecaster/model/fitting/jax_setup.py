@@ -25,21 +25,21 @@ from forecaster.errors import TimeLimitExceeded
 from forecaster.model.network import gru_cpu
 
 FOLDER = "JAX_COMPILATION_CACHE_DIR"
-"""JAX's own variable: pipelines may share the folder that it names, whatever their files say."""
-LOOKING = 60.0  # seconds that a folder may take to answer
-LOCK_SECONDS = 10.0  # how long a process waits for another's lock, as JAX does
+"""JAX's own variable: its folder overrides that of the pipeline file, and pipelines may share it."""
+LOOKING = 60.0  # seconds for a folder to respond
+LOCK_SECONDS = 10.0  # seconds that a process waits for another's lock, as in JAX
 _NOTE_BYTES = 8
 _COMPILE = "/jax/core/compile/backend_compile_duration"
 _HIT = "/jax/compilation_cache/cache_hits"
 _MISS = "/jax/compilation_cache/cache_misses"
-_CHECKED = "checked"  # a file, as old as the last look at the programs next to it
+_CHECKED = "checked"  # empty file whose time is that of the last check of the programs next to it
 _ZLIB = b"\x78"
 
 
 def configure_for(spec: Spec) -> str | None:
-    """`configure` the folder that the pipeline file names; what went wrong, as a sentence: one that
-    cannot be used, or does not answer, costs a night only the time to compile, into the state's own
-    folder or into none."""
+    """Configure the folder of the pipeline file. Return a sentence about any fault: a folder that
+    is unusable or does not respond costs a night only the time to compile, with the state's own
+    folder as a fallback, or none."""
     faults: dict[Path, Exception] = {}
     others = () if os.environ.get(FOLDER) else (spec.paths.jax_cache,)
     for cache in dict.fromkeys((cache_folder(spec), *others)):
@@ -55,7 +55,7 @@ def configure_for(spec: Spec) -> str | None:
         template = N_("{setting} cannot be used ({fault}): compiled programs of this night are kept in {folder}")
         setting = f"execution.compile_cache: {spec.compile_cache}"
         return sentence(template, setting=setting, fault=fault, folder=cache)
-    update: Any = jax.config.update  # which has no types
+    update: Any = jax.config.update  # it has no types
     update("jax_compilation_cache_dir", None)
     template = N_("{folder} cannot be used ({fault})")
     of_folders = joined(sentence(template, folder=cache, fault=error) for cache, error in faults.items())
@@ -63,8 +63,8 @@ def configure_for(spec: Spec) -> str | None:
 
 
 def cache_folder(spec: Spec) -> Path:
-    """Folder of this machine's programs: in a folder that machines share, next to those of other
-    kinds of processors, whose instructions this one may not have."""
+    """Return the folder of this machine's programs. A folder shared by machines has a subfolder for
+    each kind of processor, because their instruction sets differ."""
     if named := os.environ.get(FOLDER):
         return Path(named)
     if spec.execution.compile_cache is None:
@@ -74,23 +74,23 @@ def cache_folder(spec: Spec) -> Path:
 
 
 def configure(cache: Path, *, megabytes: int | None = None) -> None:
-    """Persistent compilation cache: keep compiled programs in a folder, so that the second night
-    compiles nothing.
+    """Configure the persistent compilation cache: keep compiled programs in a folder, so that the
+    second night compiles nothing.
 
-    JAX's own default keeps only what took over a second to compile, which is almost nothing here.
-    With `megabytes` JAX drops what was not used for longest before the folder grows beyond them,
-    and locks it while it reads and writes, so that several machines may. Another folder that JAX's
-    own `JAX_COMPILATION_CACHE_DIR` names has only the bounds that JAX's
-    `JAX_COMPILATION_CACHE_MAX_SIZE` gives it. Raises OSError where the folder cannot be written.
+    By default, JAX keeps only programs that took over a second to compile, which is almost none
+    here. With `megabytes`, JAX removes the least recently used programs before the folder exceeds
+    that size, and locks the folder while it reads and writes, so that several machines may share
+    it. A folder from JAX's own `JAX_COMPILATION_CACHE_DIR` has only the limit of
+    `JAX_COMPILATION_CACHE_MAX_SIZE`. Raises OSError if the folder cannot be written.
     """
     if named := os.environ.get(FOLDER):
         cache, megabytes = Path(named), None
     cache.mkdir(parents=True, exist_ok=True)
-    update: Any = jax.config.update  # which has no types
+    update: Any = jax.config.update  # it has no types
     if megabytes is None:
         _drop_damaged(cache)
     else:
-        # what another process writes just now is not damaged
+        # a program that another process is writing is not damaged
         with FileLock(cache / ".lockfile", timeout=LOCK_SECONDS):
             _drop_damaged(cache)
             _note_last_uses(cache)
@@ -98,14 +98,14 @@ def configure(cache: Path, *, megabytes: int | None = None) -> None:
     update("jax_compilation_cache_dir", str(cache))
     update("jax_persistent_cache_min_compile_time_secs", 0.0)
     update("jax_persistent_cache_min_entry_size_bytes", -1)
-    # JAX would put the folder's path among a GPU's compiler options, by which programs are found
-    # again.
+    # JAX would add the folder's path to a GPU's compiler options, which are part of a program's
+    # key.
     update("jax_persistent_cache_enable_xla_caches", "none")
 
 
 def _note_last_uses(cache: Path) -> None:
-    """Note of each program when it was last used, where no note is: JAX writes nothing next to one
-    without. Those are of before there were bounds, or of a process that was killed."""
+    """Write the missing time of last use of each program: JAX fails to write next to a program
+    without one. Such programs are older than the size limit, or come from a killed process."""
     for program in cache.glob("*-cache"):
         note = program.with_name(f"{program.name.removesuffix('-cache')}-atime")
         if not note.exists() or note.stat().st_size != _NOTE_BYTES:
@@ -116,22 +116,20 @@ def _note_last_uses(cache: Path) -> None:
 
 
 def _drop_damaged(cache: Path) -> None:
-    """Drop programs that a killed process left half written: JAX warns of each whenever it is
-    wanted, compiles it, and never writes it anew. What was whole the last time is not looked at
-    again, and what is no file would be waited for.
-    """
+    """Remove programs that a killed process left partly written: JAX warns about each whenever it
+    is needed, compiles it, and never rewrites it. Programs that were whole at the last check are
+    skipped, as are entries that are not files, because reading them could block."""
     marker = cache / _CHECKED
     since = marker.stat().st_mtime_ns if marker.exists() else 0
-    marker.touch()  # before looking: what is written meanwhile is for the next time
+    marker.touch()  # before the check: programs written meanwhile are checked next time
     for program in cache.glob("*-cache"):
-        with suppress(OSError):  # another process may tidy too
+        with suppress(OSError):  # another process may clean up at the same time
             if not program.is_file() or (program.stat().st_mtime_ns >= since and not _whole(program.read_bytes())):
                 program.unlink()
 
 
 def _whole(content: bytes) -> bool:
-    """True if a program ends where its writer meant it to; what is packed in another way than
-    zlib's is believed."""
+    """Return True if a program is complete; a format other than zlib is assumed to be."""
     if content[:1] != _ZLIB:
         return bool(content)
     stream = zlib.decompressobj()
@@ -143,13 +141,13 @@ def _whole(content: bytes) -> bool:
 
 
 def compiler_effort(level: int) -> dict[str, bool | int | str] | None:
-    """`compiler_options` of `jax.jit`: how hard LLVM tries on a CPU, 0 to 3.
+    """Return `compiler_options` of `jax.jit`: LLVM's optimization level on a CPU, 0 to 3.
 
-    Measured on 2 cores: at 1 an epoch of training compiles in two thirds of the time that 3, the
-    default, takes, and runs as fast; at 0 it runs four times slower, but what runs once is there
-    six times sooner. Where the cores are devices, a program has one thread on each: with XLA's own
-    threads next to them, a product may wait for a core that waits for the product's device, for
-    ever.
+    Measured on 2 cores: at level 1, an epoch of training compiles in two thirds of the time of
+    level 3, the default, and runs as fast; at level 0 it runs four times slower, but compiles six
+    times faster, which suits programs that run once. If the cores are devices, a program has one
+    thread on each: with XLA's own threads in addition, a product could wait for a core that waits
+    for the product's device, a deadlock.
     """
     if jax.config.values["jax_disable_most_optimizations"] or jax.default_backend() != "cpu":
         return None
@@ -159,8 +157,7 @@ def compiler_effort(level: int) -> dict[str, bool | int | str] | None:
 
 @dataclass
 class Compilations:
-    """Programs compiled while `count_compilations` was open: cache hits pass through the compiler's
-    door too."""
+    """Programs compiled while `count_compilations` was open, including cache hits."""
 
     hits: int = 0
     misses: int = 0
@@ -170,10 +167,10 @@ class Compilations:
 
 @contextmanager
 def count_compilations() -> Iterator[Compilations]:
-    """Count compile events of this process."""
+    """Count the compile events of this process while the block runs."""
     compilations = Compilations()
 
-    # JAX calls listeners by these names.
+    # JAX calls listeners with these argument names.
     def on_event(event: str, **_: str | int) -> None:
         compilations.hits += event == _HIT
         compilations.misses += event == _MISS

@@ -1,8 +1,8 @@
-"""Errors of reports, which training draws: by how much the covariates of the days ahead are off as
-an origin reads them. What a training holds are their final values.
+"""Errors of reports, drawn in training: deviations of the covariates of the days ahead as an origin
+reads them. Training data have only their final values.
 
-A report has one error, which grows: on each day ahead it is the sum of independent normal steps up
-to that day. Reports of different origins have different errors.
+A report has one growing error: on each day ahead it is the sum of independent normal steps up to
+that day. Reports of different origins have different errors.
 """
 
 from __future__ import annotations
@@ -17,17 +17,19 @@ from forecaster.config import Spec
 from forecaster.core.arrays import Floats
 from forecaster.core.panel import Panel
 
-OF_REPORTS = 1_000_003  # makes of a crop's key another one, which no split of it gives
+OF_REPORTS = 1_000_003  # folded into a crop's key, for a key that none of its splits equals
 
 
 def declared(spec: Spec, panel: Panel) -> dict[str, list[float]]:
-    """Standard deviation by day ahead of each covariate of the panel that has reports with errors."""
+    """Return the standard deviations by day ahead of each covariate of the panel whose reports have
+    errors."""
     by_name = {name: spec.calendar.report_deviations(name, panel.horizon) for name in panel.encoding.covariates}
     return {name: list(values) for name, values in by_name.items() if any(values)}
 
 
 def steps(spec: Spec, panel: Panel) -> Floats | None:
-    """Standard deviations of the steps, (horizon, covariates); None where no report has an error."""
+    """Return the standard deviations of the steps, (horizon, covariates); None if no report has an
+    error."""
     by_name, still = declared(spec, panel), [0.0] * panel.horizon
     if not by_name:
         return None
@@ -38,7 +40,7 @@ def steps(spec: Spec, panel: Panel) -> Floats | None:
 def of_crops(
     keys: Array, origins: int, steps: Float[Array, "horizon covariates"]
 ) -> Float[Array, "crops origins horizon covariates"]:
-    """Errors of the reports that each origin of a crop reads, from the crops' keys."""
+    """Draw the errors of the reports that each origin of a crop reads, from the crops' keys."""
 
     def of_crop(key: Array) -> Array:
         normal = jax.random.normal(jax.random.fold_in(key, OF_REPORTS), (origins, *steps.shape))
@@ -51,8 +53,8 @@ def of_crops(
 def of_days(
     depots: Int[Array, " depots"], days: Int[Array, " origins"], steps: Float[Array, "horizon covariates"]
 ) -> Float[Array, "depots origins horizon covariates"]:
-    """Errors of the reports that depots read on the days of origins: those of a depot and day are
-    the same wherever they are drawn, so that the network and the trees are blended by the same."""
+    """Draw the errors of the reports that depots read on the days of origins. Those of a depot and
+    day are always the same, so that the network and the trees are blended on equal reports."""
 
     def of_report(depot: Array, day: Array) -> Array:
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(OF_REPORTS), depot), day)

@@ -1,12 +1,12 @@
-"""Train the network end to end: the whole epoch compiled, members side by side, every chance from
+"""Train the network end to end: the whole epoch compiled, members in parallel, all randomness from
 an explicit key.
 
-The days before the cutoff fall into two parts. Crops (windows of random depots that end on random
-days) of the first part train; the last `VALIDATION` days say how far each member is trusted
+The days before the cutoff have two parts. Crops (windows of random depots that end on random days)
+of the first part train; the last `VALIDATION` days determine the weight of each member
 (`ensemble`), and later calibrate the intervals. Early stopping chooses among the epochs: a member
 keeps its last parameters, or those of an earlier epoch that was better on these days by more than
-`EARLY_MARGIN`: a smaller difference on so few days was mostly chance. The kept parameters go out as
-they are: there is no refit, so the model that was judged is the model that forecasts.
+`EARLY_MARGIN`; a smaller difference on so few days is mostly chance. The kept parameters are
+published without a refit, so the judged model is the model that forecasts.
 """
 
 from __future__ import annotations
@@ -52,16 +52,17 @@ from forecaster.plugins import plugin
 
 VALIDATION = 28  # days
 LEAST_HISTORY = 28  # days of history that training needs before the validation days
-# how far the waves of year and month are off in a crop; exact ones name the date, which is learned
-# by heart
+# deviation of the waves of year and month in a crop; exact ones name the date, which would be
+# learned by heart
 BLUR = 0.5
-EARLY_MARGIN = 0.05  # share by which an earlier epoch must have been better
-VALIDATION_DEPOTS = 256  # depots that validation looks at, at most; with more devices one each
-SMALLEST_BATCH = 8  # crops a batch, below which less memory is no help
-# days of history from which the waves of the year are distinguished from a trend
+EARLY_MARGIN = 0.05  # share by which an earlier epoch must be better
+VALIDATION_DEPOTS = 256  # depots that are validated, at most; with more devices, one per device
+SMALLEST_BATCH = 8  # crops per batch; smaller batches hardly save memory
+# days of history from which the waves of the year can be distinguished from a trend
 YEARLY_WAVES_HISTORY = 730
-LAST_YEAR_HISTORY = 540  # days of history from which enough crops know their last year
-# Of an epoch, what is the same whenever the training is repeated, and what is of this run alone:
+LAST_YEAR_HISTORY = 540  # days of history from which enough crops have data of a year ago
+# Fields of an epoch: those that are the same whenever the training is repeated, and those of this
+# run alone.
 HISTORY_FIELDS = ("number", "loss", "validation", "learning_rate", "gradient_norm")
 MEASURED_FIELDS = ("depot_days_a_second", "compile_seconds", "compile_hits", "compile_misses")
 
@@ -78,13 +79,13 @@ def fit(
     steps: int | None = None,
     prior: Prior | None = None,
 ) -> Candidate:
-    """A candidate trained on everything up to the panel's cutoff.
+    """Train a candidate on everything up to the panel's cutoff.
 
-    Same panel, spec and device: the same parameters to the last bit, also when a killed training
-    goes on from its checkpoint in the folder `checkpoints`. `profile` is a folder for a trace of
-    two epochs; `epochs` and `steps` replace the recipe's, `prior` the package's own. Raises
-    NoUsableData, MissingExtra without LightGBM, and TrainingError when the loss is no number or the
-    smallest batch is too large for the memory.
+    The same panel, spec and device give bit-identical parameters, also if a killed training resumes
+    from its checkpoint in the folder `checkpoints`. `profile` is a folder for a trace of two
+    epochs; `epochs` and `steps` replace the recipe's, `prior` the package's own. Raises
+    NoUsableData, MissingExtra without LightGBM, and TrainingError if the loss is not a number or
+    the smallest batch does not fit into memory.
     """
     started, days = time.monotonic(), panel.history - VALIDATION
     if days < LEAST_HISTORY + panel.horizon:
@@ -121,24 +122,24 @@ def fit(
 
 
 class Trained(NamedTuple):
-    """Members as they go out, by the recipe that fitted the memory, and how they came to it."""
+    """The final members, the recipe that fitted into memory, and the history of the training."""
 
     recipe: Recipe
     shape: Architecture
     parameters: Any
     history: Sequence[Epoch]
-    validation: Any  # losses of the epochs that go out, a list
+    validation: Any  # losses of the final epochs, a list
     weights: Blend
     validated: Validated
 
     def sizes(self) -> dict[str, Any]:
-        """What the recipe chose."""
+        """Return the sizes that the recipe chose."""
         recipe = self.recipe
         sizes = {"epochs": recipe.epochs, "steps_an_epoch": recipe.steps, "batch": recipe.batch}
         return {**sizes, "members": len(recipe.restraints)}
 
     def results(self) -> dict[str, Any]:
-        """Losses and weights."""
+        """Return the losses and weights."""
         losses = {"loss": self.history[-1].loss, "validation": self.validation}
         return {**losses, "trust": [float(x) for x in self.weights.members], "anchor": self.weights.anchor}
 
@@ -152,12 +153,10 @@ def _trained(
     compilations: Compilations,
     prior: Prior | None,
 ) -> Trained:
-    """The members, trained with the largest batch, halved again and again, that the memory
-    holds."""
+    """Train the members with the largest batch that fits into memory, halving it repeatedly."""
     while True:
         try:
-            # The compiled programs know the batch by its size, so a smaller batch starts here
-            # again.
+            # Batch size is part of a compiled program, so a smaller batch starts over here.
             sizes = _sizes(panel, spec, recipe)
             state, history = training_loop.run(panel, spec, recipe, sizes, inputs, monitoring, compilations, prior)
             parameters = _best_parameters(state)
@@ -168,8 +167,8 @@ def _trained(
         except Exception as error:
             if not devices.out_of_memory(error):
                 raise
-            # Half the crops a step and twice the steps: as many crops in all, a smaller peak of
-            # memory.
+            # Half the crops per step and twice the steps: the same number of crops, with a smaller
+            # peak of memory.
             half_batch = recipe.batch // 2 // jax.device_count() * jax.device_count()
             if half_batch < SMALLEST_BATCH:
                 no_memory = N_("no memory left for a batch of {n} crops: {error}")
@@ -180,7 +179,7 @@ def _trained(
 
 
 def _measured(history: Sequence[Epoch], compilations: Compilations, seconds: float) -> dict[str, Any]:
-    """Epochs, times and machine of a training, in a candidate's summary."""
+    """Return epochs, times and machine of a training, for a candidate's summary."""
     return {
         "history": [{name: getattr(e, name) for name in HISTORY_FIELDS} for e in history],
         "measured": [{name: getattr(e, name) for name in MEASURED_FIELDS} for e in history],
@@ -196,9 +195,9 @@ def _measured(history: Sequence[Epoch], compilations: Compilations, seconds: flo
 
 
 def blank(panel: Panel, spec: Spec) -> Candidate:
-    """A candidate as `fit` makes it of a panel, with zeros for all that is learned.
+    """Return a candidate as `fit` makes it for a panel, with zeros for all learned values.
 
-    Raises NoUsableData where nothing was observed.
+    Raises NoUsableData if nothing was observed.
     """
     days, shape = panel.history - VALIDATION, architecture(panel, spec)
     members = len(choose_recipe(spec, len(panel.depot_ids), days).restraints)
@@ -215,8 +214,8 @@ def blank(panel: Panel, spec: Spec) -> Candidate:
 
 
 def blank_members(shape: Architecture, count: int) -> Any:
-    """Zeros in the place of the parameters of so many members, (members, …) each."""
-    # Their shapes alone: to draw them would compile a dozen programs.
+    """Return zeros in place of the parameters of `count` members, (members, …) each."""
+    # Only their shapes: drawing them would compile a dozen programs.
     sizes = jax.eval_shape(lambda: encoder_decoder.initial_parameters(shape, jax.random.key(0)))
     return jax.tree.map(lambda x: np.zeros((count, *x.shape), np.float32), sizes)
 
@@ -229,8 +228,8 @@ def uncalibrated(
     blend_parameters: Mapping[str, Any],
     summary: Mapping[str, Any],
 ) -> Candidate:
-    """A candidate for what a panel holds, before calibration; `blend_parameters` say how much each
-    member counts."""
+    """Return a candidate for a panel's inputs, before calibration; `blend_parameters` are the
+    weights of the members."""
     return Candidate(
         parameters={
             "members": members,
@@ -248,7 +247,7 @@ def uncalibrated(
 
 
 def _prior_to_begin_from(spec: Spec, prior: Prior | None) -> Prior | None:
-    """The prior, by default the package's own; None where `training.start` is `fresh`."""
+    """Return the prior, by default the package's own; None if `training.start` is `fresh`."""
     if spec.training.start == "fresh":
         return None
     own: Prior = plugin("prior").load() if prior is None else prior
@@ -256,16 +255,17 @@ def _prior_to_begin_from(spec: Spec, prior: Prior | None) -> Prior | None:
 
 
 def _sizes(panel: Panel, spec: Spec, recipe: Recipe) -> ProgramSizes:
-    """The static sizes of the compiled programs: the network's, the crops' and the batch's."""
+    """Return the static sizes of the compiled programs: those of the network, the crops and the
+    batch."""
     shape = architecture(panel, spec)
     span = recipe.stride * (recipe.origins - 1)
-    # The state of a crop's first origin has read a quarter of `shape.scan`.
+    # The first origin of a crop is preceded by a quarter of `shape.scan`.
     crop = CropSizes(panel.horizon, recipe.origins, recipe.stride, span + 1 + shape.scan // 4, recipe.whole)
     return ProgramSizes(shape, crop, recipe.batch, VALIDATION, spec.training.precision)
 
 
 def architecture(panel: Panel, spec: Spec) -> Architecture:
-    """The network of a pipeline, for what its panel holds."""
+    """Return the architecture of a pipeline's network for a panel."""
     return Architecture(
         layers=spec.model.layers,
         hidden=spec.model.hidden,
@@ -278,11 +278,11 @@ def architecture(panel: Panel, spec: Spec) -> Architecture:
 
 
 def _training_inputs(panel: Panel, days: int, recipe: Recipe, report_steps: Floats | None = None) -> TrainingInputs:
-    """The panel with its first `days` days to learn from, facts and restraints, replicated on all
-    devices."""
+    """Return the panel with its first `days` days for training, facts and restraints, replicated on
+    all devices."""
     depots = len(panel.depot_ids)
     padded = devices.padded_count(depots)
-    share = max(1, VALIDATION_DEPOTS // jax.device_count())  # of a device
+    share = max(1, VALIDATION_DEPOTS // jax.device_count())  # per device
     validation_depots = np.linspace(0, depots - 1, min(share * jax.device_count(), padded)).astype(np.int32)
     facts = PanelFacts(
         days=jnp.int32(days),
@@ -303,11 +303,11 @@ def _training_inputs(panel: Panel, days: int, recipe: Recipe, report_steps: Floa
 
 
 def constants(panel: Panel, days: int) -> dict[str, Array]:
-    """The constants of `features.make`, measured on the training days.
+    """Measure the constants of `features.make` on the training days.
 
-    A year that was seen once tells a season from a trend no better than chance, and an input that
-    was never there in training is noise when it comes: with less than `YEARLY_WAVES_HISTORY` days
-    the waves of the year are left out, with less than `LAST_YEAR_HISTORY` what was a year ago.
+    A single year cannot distinguish a season from a trend, and an input that was always absent in
+    training is noise when it appears: with less than `YEARLY_WAVES_HISTORY` days, the waves of the
+    year are omitted, and with less than `LAST_YEAR_HISTORY` the values of a year ago.
     """
     counts = panel.demand[:, :days][panel.open[:, :days]]
     log = np.log1p(counts[np.isfinite(counts)].astype(np.float64))
@@ -323,14 +323,14 @@ def constants(panel: Panel, days: int) -> dict[str, Array]:
 
 
 def _use_best_epoch(state: State) -> NDArray[np.bool_]:
-    """Early stopping, (members,): was an earlier epoch clearly better than the last one?"""
+    """Early stopping, (members,): True if an earlier epoch was clearly better than the last one."""
     best, last = distributed.to_numpy(state.best_loss), distributed.to_numpy(state.last_loss)
     early: NDArray[np.bool_] = best < (1 - EARLY_MARGIN) * last
     return early
 
 
 def _best_parameters(state: State) -> Any:
-    """Each member's last parameters, or those of a clearly better epoch; on the host."""
+    """Return each member's last parameters, or those of a clearly better epoch; on the host."""
     early = _use_best_epoch(state)
 
     def select(best: NDArray[np.float32], last: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -340,8 +340,8 @@ def _best_parameters(state: State) -> Any:
 
 
 def _fit_blend(state: State, parameters: Any, sizes: ProgramSizes, inputs: TrainingInputs) -> tuple[Blend, Validated]:
-    """Ensemble weights of the members as they go out, fitted on the validation days, and the
-    medians that they make."""
+    """Return the ensemble weights of the final members, fitted on the validation days, and their
+    blended medians."""
     members = len(state.best_loss)
     validate = compiled_steps.validation_step(sizes, members)
     _, validation = validate(state._replace(parameters=devices.deal(parameters, members)), inputs.panel, inputs.facts)
@@ -360,7 +360,7 @@ def _fit_blend(state: State, parameters: Any, sizes: ProgramSizes, inputs: Train
 
 
 def _blend_parameters(weights: Blend, boosted: Boosted | None) -> dict[str, Any]:
-    """The weights of what is blended, and the trees where they weigh anything."""
+    """Return the weights of the blend, and the trees if their weight is not 0."""
     shares = {"members": weights.members, "anchor": np.float32(weights.anchor)}
     if boosted is None or boosted.weight == 0:
         return {"blend": shares}

@@ -1,8 +1,8 @@
-"""The training loop: epochs from the last checkpoint on, each validated and reported, stopped by a
-loss that is NaN.
+"""The training loop: run epochs from the last checkpoint on, validate and report each, and stop at
+a NaN loss.
 
-One turn of `run`: train an epoch, validate it (`_epochs`), save a checkpoint now and then, report
-it. `_resume` finds where a killed training was.
+One iteration of `run`: train an epoch, validate it (`_epochs`), save a checkpoint at intervals,
+report it. `_resume` finds the state of a killed training.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from forecaster.model.fitting.windows import DevicePanel
 from forecaster.model.network import gru_cpu
 from forecaster.plugins import plugin
 
-# seconds between checkpoints, lost at most when the process is killed; a save takes half a second
+# seconds between checkpoints, the most that a kill can lose; a save takes half a second
 SAVE_INTERVAL = 20.0
-PROFILED = (2, 3)  # epochs that a trace shows, the first of them once everything is compiled
+PROFILED = (2, 3)  # first and last epoch of a trace; the first is the one after everything is compiled
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class Epoch:
     of: int
     loss: float
     validation: float
-    learning_rate: float  # after it
-    gradient_norm: float  # the largest of its steps and members
+    learning_rate: float  # at its end
+    gradient_norm: float  # largest of its steps and members
     seconds: float
     depot_days: int  # days times depots that the encoder read
     compile_seconds: float  # in XLA's compiler, or reading its cache
@@ -96,10 +96,10 @@ def run(
     compilations: Compilations,
     prior: Prior | None = None,
 ) -> tuple[State, list[Epoch]]:
-    """All epochs, from the last checkpoint on where there is one, else from fresh parameters or the
-    prior's; the last state, and a report of each epoch.
+    """Run all epochs, from the last checkpoint if there is one, else from fresh parameters or the
+    prior's; return the last state, and a report of each epoch.
 
-    Raises TrainingError where the loss is no number.
+    Raises TrainingError if the loss is not a number.
     """
     fresh = compiled_steps.initial_state(sizes, len(recipe.restraints), jax.random.key(spec.training.seed))
     if prior is not None:
@@ -116,7 +116,7 @@ def run(
     for epoch, new_state in _epochs(state, history, recipe, sizes, inputs, panel, monitoring.profile, compilations):
         state = new_state
         history.append(epoch)
-        # Clocks differ, and a save is made by all hosts together: the first one says when.
+        # Clocks differ, and all hosts save together: the first one decides when.
         if checkpoints is not None and distributed.broadcast_flag(
             epoch.number == epoch.of or time.monotonic() - last_save > SAVE_INTERVAL
         ):
@@ -148,8 +148,8 @@ def _epochs(
             start, before = time.monotonic(), (compilations.seconds, compilations.hits, compilations.misses)
             state, report = train(state, *inputs, jnp.asarray(rates[number - 1]))
             state, validation = validate(state, inputs.panel, inputs.facts)
-            # Bringing the numbers here waits for the devices, so the time below is that of the
-            # whole epoch.
+            # Fetching the numbers waits for the devices, so the time below is that of the whole
+            # epoch.
             report, validation_loss = distributed.to_numpy(report), distributed.to_numpy(validation.loss)
             seconds = time.monotonic() - start
             if number - first + 1 == PROFILED[1]:
@@ -177,8 +177,8 @@ def _epochs(
 def _divergence_message(
     number: int, of: int, report: Report, validation_loss: NDArray[np.float32], panel: Panel
 ) -> str:
-    """Sentence about the divergence: the first step whose loss is no number, and the depots whose
-    crops it took."""
+    """Return a sentence about the divergence: the first step whose loss is not a number, and the
+    depots of its crops."""
     places = np.argwhere(~np.isfinite(report.loss))
     if not len(places):
         template = N_("epoch {number} of {of}: the loss on the validation days is {loss}")
@@ -191,8 +191,8 @@ def _divergence_message(
 
 
 def _resume(checkpoints: Checkpoints, state: State, monitoring: Monitoring) -> tuple[State, list[Epoch]]:
-    """The state and reports of the last checkpoint; the fresh state where there is none, or none
-    that can be used."""
+    """Return the state and reports of the last checkpoint; the fresh state if there is none, or
+    none is usable."""
     try:
         checkpoint = checkpoints.latest(state)
     except CheckpointError as error:
@@ -206,17 +206,17 @@ def _resume(checkpoints: Checkpoints, state: State, monitoring: Monitoring) -> t
 
 
 def _begun_from(prior: Prior, fresh: State, panel: Panel, sizes: ProgramSizes, inputs: TrainingInputs) -> State:
-    """The fresh state with the prior's parameters, where it has them."""
+    """Return the fresh state with the prior's parameters where available."""
     constants = distributed.to_numpy(inputs.facts.constants)
     parameters = distributed.to_numpy(fresh.parameters)
     begun = plugin("prior.warm_start").parameters(parameters, prior, panel, sizes.architecture, constants)
-    # Twice, as the buffers of both are given to the compiled programs.
+    # Two copies, because the buffers of both are donated to the compiled programs.
     return fresh._replace(parameters=jax.tree.map(jnp.asarray, begun), best=jax.tree.map(jnp.array, begun))
 
 
 def _purpose(panel: Panel, spec: Spec, recipe: Recipe, prior: Prior | None) -> str:
-    """A digest of all that the parameters depend on: a checkpoint made for anything else is as good
-    as none."""
+    """Return a digest of everything that the parameters depend on; a checkpoint with another
+    purpose is ignored."""
     digest = hashlib.sha256(
         repr((__version__, jax.__version__, spec.model, spec.training, recipe, panel.depot_ids)).encode()
     )
@@ -237,8 +237,8 @@ def _purpose(panel: Panel, spec: Spec, recipe: Recipe, prior: Prior | None) -> s
 
 
 def recurrence(spec: Spec) -> str:
-    """Implementation of the GRU over the days, on the first host: "compiled" for the processor, or
-    "scan"; their sums differ in the last bits. Every host must ask, or one of them would go on
-    from a checkpoint that another one refuses."""
+    """Return the implementation of the GRU over the days on the first host: "compiled" for the
+    processor, or "scan"; their sums differ in the last bits. Every host must call this, or one
+    could resume from a checkpoint that another rejects."""
     compiled = distributed.broadcast_flag(gru_cpu.serves(spec.model.hidden, jnp.dtype(spec.training.precision)))
     return "compiled" if compiled else "scan"

@@ -1,5 +1,5 @@
-"""Hyperparameters of a training: steps, batch, members, learning-rate schedule, regularization, by
-the panel's size."""
+"""Hyperparameters of a training, chosen by the panel's size: steps, batch, members, learning-rate
+schedule, regularization."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from numpy.typing import NDArray
 
 from forecaster.config import Spec
 
-# Days of a crop on which origins lie, at most: steps on short crops are cheap, so that there may be
-# more.
+# days of a crop that have origins, at most: steps on short crops are cheap and can be more numerous
 LONGEST_SPAN = 43
-# days between origins: the decoder costs most, and each day of a crop is then forecast from one
+# days between origins: the decoder costs most, and this way each day of a crop is forecast from one
 # origin
 STRIDE = 7
-LEAST_STEPS = 6  # gradient steps an epoch, however few the data
+LEAST_STEPS = 6  # gradient steps per epoch, even with few data
 WEIGHT_DECAY = 1e-2
 EPOCHS = 30
-# depot-days of 60 depots and one and a half years, to which `Preset.steps` belong
+# 60 depots over one and a half years, the reference of `Preset.steps`
 REFERENCE_DEPOT_DAYS = 33_000
-LEAST_FACTOR, MOST_FACTOR = 1.0, 4.5  # times `Preset.steps`
-# crops a step: little data are learned as well from few, in a fraction of the time,
+LEAST_FACTOR, MOST_FACTOR = 1.0, 4.5  # bounds of the factor on `Preset.steps`
+# crops per step: small batches learn small data as well, in a fraction of the time
 SMALL_BATCH, LARGE_BATCH = 16, 64
-LARGE_BATCH_FROM = 2.0  # and more than so many times `REFERENCE_DEPOT_DAYS` are not
-# times the learning rate, where a training begins from the prior: it has less far to go
+LARGE_BATCH_FROM = 2.0  # multiple of `REFERENCE_DEPOT_DAYS` above which batches are large
+# factor on the learning rate of a training that starts from the prior, which is closer to the
+# optimum
 WARM_RATE = 1 / 3
-LEAST_BATCH = 8  # crops that each step takes, at least, where the depots are fewer
+LEAST_BATCH = 8  # fewest crops per step if there are fewer depots
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Preset:
     """Effort of a training."""
 
     steps: int  # for `REFERENCE_DEPOT_DAYS`
-    members: int  # an even number, which two cores share evenly
+    members: int  # even, so that two cores share them evenly
 
 
 PRESETS = {"quick": Preset(300, 2), "nightly": Preset(2000, 2), "best": Preset(6000, 6)}
@@ -43,7 +43,7 @@ PRESETS = {"quick": Preset(300, 2), "nightly": Preset(2000, 2), "best": Preset(6
 
 @dataclass(frozen=True)
 class Restraint:
-    """Regularization of one member: what keeps it from learning the dates by heart."""
+    """Regularization of one member: keeps it from learning the dates by heart."""
 
     dropout: float
     weight_decay: float
@@ -51,24 +51,23 @@ class Restraint:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Hyperparameters of one training, next to the data; its digest names the checkpoints that
-    belong to it."""
+    """Hyperparameters of one training; with the data, their digest identifies its checkpoints."""
 
     hidden: int
-    batch: int  # crops a step
+    batch: int  # crops per step
     epochs: int
-    steps: int  # an epoch
-    origins: int  # days of a crop from which it forecasts
+    steps: int  # per epoch
+    origins: int  # number of days of a crop from which it forecasts
     stride: int  # days between them
     learning_rate: float  # highest
-    constant: bool  # the learning rate does not fall
+    constant: bool  # the learning rate does not decay
     whole: bool  # crops are whole histories
-    restraints: tuple[Restraint, ...]  # a member each
+    restraints: tuple[Restraint, ...]  # one per member
 
     def rates(self) -> NDArray[np.float32]:
-        """Learning-rate schedule, a rate for each step, (epochs, steps): a short linear warm-up,
-        then a cosine down to a fiftieth (cosine annealing, Loshchilov & Hutter 2017,
-        arXiv:1608.03983, without restarts)."""
+        """Learning-rate schedule, one rate per step, (epochs, steps): a short linear warm-up, then
+        a cosine decay to a fiftieth (cosine annealing, Loshchilov & Hutter 2017, arXiv:1608.03983,
+        without restarts)."""
         total = self.epochs * self.steps
         if self.constant:
             return np.full((self.epochs, self.steps), self.learning_rate, np.float32)
@@ -81,11 +80,11 @@ class Recipe:
 
 
 def choose_recipe(spec: Spec, depots: int, days: int, devices: int = 1) -> Recipe:
-    """Hyperparameters for `depots` depots over `days` days of history to learn from.
+    """Choose the hyperparameters for `depots` depots over `days` days of training history.
 
-    What the pipeline file says is done. What it leaves out is by rule: steps grow with the data,
-    within bounds, and so does a batch, which is dealt evenly over the devices; members are the
-    preset's.
+    Values of the pipeline file are used as they are. Others follow rules: steps grow with the data,
+    within bounds, and so does a batch, which is distributed evenly over the devices; the number of
+    members is the preset's.
     """
     training, preset = spec.training, PRESETS[spec.training.preset]
     whole = training.history == "whole"

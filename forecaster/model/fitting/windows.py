@@ -1,7 +1,7 @@
-"""Windowing: random crops of the panel (a depot, an end day), with augmentation, from which one
-gradient step learns.
+"""Windowing: random crops of the panel (a depot, an end day), with augmentation, for one gradient
+step.
 
-The panel lies on the device once, as raw counts and covariates, the calendar once a group of
+The panel is stored on the device once, as raw counts and covariates, with one calendar per group of
 depots; windows are cut from it inside the compiled step.
 """
 
@@ -21,20 +21,21 @@ from forecaster.core.panel import Panel
 from forecaster.model.network.features import LOOKBACK, Window
 from forecaster.model.network.special_days import LEAST_BACK
 
-# of which the days on the device are a multiple, so that two months of nights share a program
+# the number of days on the device is a multiple of this, so that two months of nights share a
+# program
 DAYS_MULTIPLE = 56
-# share of a crop's days that are hidden at random, at most: whole ones are learned by heart
+# largest share of a crop's days that are hidden at random: complete ones are learned by heart
 MOST_GAPS = 0.4
-# Share of crops that begin as if the depot had opened within them, so that new depots are no
-# surprise.
+# share of crops that start as if the depot had opened within them, which teaches new depots
 HIDDEN_START_SHARE = 0.15
-# Share of crops in which demand moves to another level for good, as when a large customer leaves,
+# share of crops in which demand moves to another level for good, as when a large customer leaves,
 LEVEL_SHIFT_SHARE = 0.03
-# and how far, as a standard deviation in log counts; small shifts happen by themselves
+# and standard deviation of the move in log counts; the data already have small shifts
 LEVEL_SHIFT_SPREAD = 1.0
-# days of the horizon that an origin of the validation days must see, and later ones as far as known
+# days of the horizon that must lie within the validation days of an origin; later ones are used as
+# far as known
 SCORED_AHEAD = 7
-LEVEL_SHIFT_WITHIN = 60  # days up to the first origin, on one of which it moves
+LEVEL_SHIFT_WITHIN = 60  # days before the first origin within which demand moves
 
 
 class DevicePanel(NamedTuple):
@@ -54,10 +55,10 @@ class CropSizes:
     """Static sizes of a crop."""
 
     horizon: int
-    origins: int  # days from which a crop forecasts
+    origins: int  # number of days from which a crop forecasts
     stride: int  # days between them
     scan: int  # days that the encoder reads
-    whole: bool = False  # crops are whole histories, of one depot after the other, as they are
+    whole: bool = False  # crops are unmodified whole histories, one depot after the other
 
     @property
     def span(self) -> int:
@@ -71,7 +72,7 @@ class CropSizes:
 
 
 def on_device(panel: Panel, depots: int, place: Callable[[NDArray[Any]], Array] = jnp.asarray) -> DevicePanel:
-    """Put the panel on the device as `depots` depots, those beyond its own unknown, over a round
+    """Put the panel on the device as `depots` depots, those beyond its own unknown, over a rounded
     number of days; `place` puts an array with the depots as its first axis on the devices."""
     days_after = -panel.history % DAYS_MULTIPLE
     unknown = np.full((len(panel.demand), max(panel.horizon - SCORED_AHEAD, 0)), np.nan, panel.demand.dtype)
@@ -93,8 +94,8 @@ def on_device(panel: Panel, depots: int, place: Callable[[NDArray[Any]], Array] 
 
 
 def cut(panel: DevicePanel, depots: Array, last: Array, days_back: int, horizon: int) -> tuple[Window, Array]:
-    """Windows of `days_back` days that end on day `last` (an index into the panel's days), and the
-    demand of these and the horizon's days."""
+    """Cut windows of `days_back` days that end on day `last` (an index into the panel's days), and
+    return them with the demand of their days and the horizon's."""
 
     def window_of(depot: Array, end: Array) -> tuple[Array, Array, Array, Array]:
         start = end + 1 + LOOKBACK - days_back
@@ -117,19 +118,19 @@ class CropPlaces(NamedTuple):
     """Positions of a batch's crops in the panel; each array is (batch,)."""
 
     depots: Array
-    last: Array  # the day of the crop's last origin
-    opened: Array  # days at the crop's beginning that are hidden
-    blur: Array  # (batch, features): what is added to the calendar, the same on all days of a crop
-    gaps: Array  # the share of days that are hidden
-    moved: Array  # the crop's day on which demand moves to another level
-    shift: Array  # how far, in log counts
-    key: Array  # which days are hidden
+    last: Array  # day of the crop's last origin
+    opened: Array  # hidden days at the crop's beginning
+    blur: Array  # (batch, features): added to the calendar, the same on all days of a crop
+    gaps: Array  # share of hidden days
+    moved: Array  # day of the crop on which demand moves to another level
+    shift: Array  # size of the move in log counts
+    key: Array  # selects the hidden days
 
 
 def last_day(days: Array, horizon: int) -> Array:
-    """The day before which a crop's last origin lies, of `days` that may be learned from: it sees
-    its first week, or whole horizon where that is shorter; of the days after them it learns what
-    may be (`learnable`)."""
+    """Day before which a crop's last origin lies, of `days` training days: the origin sees its
+    first week, or its whole horizon if shorter. It learns from the later days as far as allowed
+    (`learnable`)."""
     return days - min(horizon, SCORED_AHEAD)
 
 
@@ -144,10 +145,9 @@ def learnable(demand: Array, last: Array, days: Array, sizes: CropSizes) -> Arra
 
 def draw(key: Array, sizes: CropSizes, *, batch: int, depots: Array, days: Array, blur: Array) -> CropPlaces:
     """Draw a batch: places of crops of the first `depots` depots within the first `days` days, some
-    with their beginning hidden, a few with demand that moves to another level before the first
-    origin.
+    with a hidden beginning, a few with demand that moves to another level before the first origin.
 
-    `blur` (features,) is how far each feature of the calendar is off, as a standard deviation.
+    `blur` (features,) is the standard deviation of the error added to each feature of the calendar.
     """
     (
         depot_key,
@@ -189,14 +189,14 @@ def draw(key: Array, sizes: CropSizes, *, batch: int, depots: Array, days: Array
 
 
 def crop(panel: DevicePanel, places: CropPlaces, sizes: CropSizes) -> tuple[Window, Array]:
-    """The windows of a batch, and the demand of their days and of the horizon's."""
+    """Return the windows of a batch, and the demand of their days and of the horizon's."""
     window, demand = cut(panel, places.depots, places.last, sizes.length, sizes.horizon)
     since = jnp.arange(demand.shape[1])[None] >= places.moved[:, None]
     demand = demand * jnp.where(since, jnp.exp(places.shift)[:, None], 1.0)
     hidden = jnp.arange(sizes.length)[None] < places.opened[:, None]
     gaps = jax.vmap(lambda key, share: jax.random.bernoulli(key, share, (sizes.length,)))(places.key, places.gaps)
-    # Not of the counterparts: a holiday that is unknown half of the time teaches that those of last
-    # year tell little.
+    # Counterparts are not hidden: holidays that are unknown half of the time would teach that those
+    # of last year mean little.
     hidden |= gaps & (jnp.arange(sizes.length)[None] >= sizes.length - LEAST_BACK + sizes.horizon)
     calendar = window.calendar + places.blur[:, None]
     visible = jnp.where(hidden, jnp.nan, demand[:, : sizes.length])

@@ -1,6 +1,6 @@
 """Shifts and sums along the days of a window, inside the compiled graph; days are the second axis.
 
-Made of shifts, products and sums alone, which are exact and which an exporter knows.
+They consist only of shifts, products and sums, which are exact and supported by the exporter.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Float
 
-WEEKS = 4  # same weekdays that make the seasonal anchor
+WEEKS = 4  # same weekdays in the seasonal anchor
 YEAR = 364  # days
 
 
 def trailing_sum(
     x: Float[Array, "depots days *more"], length: int, every: int = 1
 ) -> Float[Array, "depots days *more"]:
-    """Sum over `length` days, each `every` days before the next, up to each day: by doubling, so
-    that a year takes eight shifts, and made of shifts alone, which are exact and export.
-    """
+    """Sum `length` days up to each day, spaced by `every` days. By doubling, a year takes eight
+    shifts; shifts are exact and can be exported."""
     total, summed, power, block = None, 0, 1, x
     while power <= length:
         if length & power:
@@ -31,17 +30,17 @@ def trailing_sum(
         power *= 2
         if power <= length:
             block = block + shift(block, every * power // 2)
-    assert total is not None  # as a length is one at least
+    assert total is not None  # because a length is at least one
     return total
 
 
 def shift(x: Float[Array, "depots days *more"], days: int) -> Float[Array, "depots days *more"]:
-    """x as it was `days` earlier; zero before the window."""
+    """Shift x by `days`; zero before the window."""
     return between(x, -days, x.shape[1] - days)
 
 
 def between(x: Array, first: int, end: int) -> Array:
-    """The days from `first` until before `end`, zero outside of the window."""
+    """Return the days from `first` until before `end`; zero outside of the window."""
     days = x.shape[1]
     inside = x[:, max(first, 0) : max(min(end, days), 0)]
     before = min(max(-first, 0), end - first)
@@ -52,8 +51,8 @@ def between(x: Array, first: int, end: int) -> Array:
 
 
 def ahead_of(x: Array, first: int, origins: int, horizon: int, stride: int) -> Array:
-    """(depots, days, …) → (depots, origins, horizon, …): the value on each day that is forecast
-    from each origin."""
+    """Map (depots, days, …) to (depots, origins, horizon, …): the value on each forecast day of
+    each origin."""
     if origins == 1:
         return x[:, None, first + 1 : first + 1 + horizon]
     span = stride * (origins - 1) + 1
@@ -61,8 +60,8 @@ def ahead_of(x: Array, first: int, origins: int, horizon: int, stride: int) -> A
 
 
 class Origins(NamedTuple):
-    """Positions of origins: the first one's day, how many there are, the days between them, and the
-    days ahead."""
+    """Positions of origins: day of the first one, their number, the days between them, and the
+    horizon."""
 
     first: int
     number: int
@@ -71,22 +70,22 @@ class Origins(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The day after the last that is forecast."""
+        """Day after the last forecast one."""
         return self.first + self.stride * (self.number - 1) + 1 + self.horizon
 
     def ahead(self, x: Array) -> Array:
-        """(depots, origins, horizon, …) of an array whose first day is the one after the first
-        origin."""
+        """Map an array that begins on the day after the first origin to (depots, origins, horizon,
+        …)."""
         return ahead_of(x, -1, self.number, self.horizon, self.stride)
 
     def ago(self, x: Array, days: int) -> Array:
-        """Values of x so many days before each day that may be forecast, those after the first
+        """Values of x `days` before each possible forecast day, which are those after the first
         origin."""
         return between(x, self.first + 1 - days, self.end - days)
 
     def weeks_ahead(self, of_week: Callable[[int], Array]) -> Array:
-        """(depots, origins, horizon, …) of one array a week ahead, by the days that lie between it
-        and the origin."""
+        """Combine one array per week ahead into (depots, origins, horizon, …); `of_week` takes the
+        number of days between the origin and that week."""
         by_week = [
             ahead_of(of_week(skipped), skipped - 1, self.number, min(7, self.horizon - skipped), self.stride)
             for skipped in range(0, self.horizon, 7)

@@ -1,11 +1,11 @@
 """Encoder-decoder network with quantile outputs: raw counts in, quantiles of counts out.
 
-A GRU reads the days before an origin; a small shared network then answers each day of the horizon
-from the encoder's state, what is known of that day, and the seasonal anchor, to which it adds: the
-mean of the last four known same weekdays, and near a holiday what was out of the usual a year
-before, or in the last week where a year ago is not known. Quantiles cannot cross: the median, plus
+A GRU reads the days before an origin. A small shared network then forecasts each day of the horizon
+from the encoder's state, the known values of that day, and the seasonal anchor, to which it adds:
+the mean of the last four known same weekdays plus, near a holiday, the deviation from the usual a
+year before, or in the last week if a year ago is unknown. Quantiles cannot cross: the median, plus
 cumulative softplus steps up and down. Scaling, masks, lags and levels are inside (`features`), so
-that whoever runs the graph needs raw counts and nothing else.
+that the graph needs only raw counts.
 """
 
 from __future__ import annotations
@@ -26,22 +26,23 @@ from forecaster.model.network import features, gru, level_moves, support, trees
 from forecaster.model.network.features import Features, Window
 
 Parameters = Mapping[str, Any]
-Layer = Callable[[Array, Array, Array, Array, Array | None], Array]  # as `gru.layer`
-EachMember = Callable[[Callable[[Parameters], Any]], Callable[[Parameters], Any]]  # as `jax.vmap`
-# log counts from the median: what was never seen may not mean millions of orders
+Layer = Callable[[Array, Array, Array, Array, Array | None], Array]  # signature of `gru.layer`
+EachMember = Callable[[Callable[[Parameters], Any]], Callable[[Parameters], Any]]  # signature of `jax.vmap`
+# largest distance from the median in log counts, so that unseen inputs cannot mean millions of
+# orders
 FARTHEST_DOWN, FARTHEST_UP = 5.0, 2.5
-WIDER = 3  # times the recurrence's width: the decoder has the harder work, and costs less
-# how far, in logs, a level's distance goes towards what the last week's misses ask for
+WIDER = 3  # width in multiples of the recurrence's: the decoder has the harder task, and costs less
+# share, in logs, by which a level's distance moves toward the one implied by the last week's errors
 FOLLOWS = 0.3
-FARTHEST_ASKED = 4.0  # times the distance, which is as much as they may ask for
-SHORTEST = 1e-3  # log counts of distance that are held against them
-FIRST_STEP = -2.4  # softplus of it is 0.087: neighbouring quantiles start some 9 % apart
+FARTHEST_ASKED = 4.0  # largest implied distance, in multiples of the distance
+SHORTEST = 1e-3  # smallest distance in log counts for this comparison
+FIRST_STEP = -2.4  # its softplus is 0.087: neighboring quantiles start about 9 % apart
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """Hyperparameters that shape the network: widths, input sizes, and the quantile levels it
-    predicts."""
+    """Hyperparameters that shape the network: widths, input sizes, and the predicted quantile
+    levels."""
 
     layers: int
     hidden: int
@@ -49,8 +50,8 @@ class Architecture:
     horizon: int
     covariates: int
     calendar: int
-    labels: tuple[int, ...]  # labels a static attribute, in order
-    scan: int = 56  # days the encoder reads before an origin
+    labels: tuple[int, ...]  # number of labels of each static attribute, in order
+    scan: int = 56  # days that the encoder reads before an origin
 
     @property
     def median(self) -> int:
@@ -61,8 +62,8 @@ class Architecture:
 
 
 class NetworkOutput(NamedTuple):
-    """Prediction of a member: quantiles of log(1 + demand), and the seasonal anchor that they
-    started from."""
+    """Prediction of a member: quantiles of log(1 + demand), and the seasonal anchor to which they
+    add."""
 
     quantiles: Float[Array, "depots origins horizon levels"]
     anchor: Float[Array, "depots origins horizon"]
@@ -71,7 +72,7 @@ class NetworkOutput(NamedTuple):
 def initial_parameters(shape: Architecture, key: Array) -> dict[str, Any]:
     """Initialize parameters as a tree of arrays; lists of nnx become dictionaries with keys "0",
     "1", …"""
-    # flax is for those alone who draw parameters
+    # only drawing parameters needs flax
     from forecaster.model.network import parameter_module
 
     tree: dict[str, Any] = parameter_module.initialized(shape, key)
@@ -92,7 +93,7 @@ def member_forward(
 ) -> NetworkOutput:
     """Forward pass of one member: quantiles of each day, from origins `stride` days apart.
 
-    `masks` (`dropout_masks`) leaves units out. The arithmetic has the precision of the features.
+    `masks` (`dropout_masks`) drops units. The arithmetic has the precision of the features.
     """
     scan, origins = inputs.encoder.shape[1], inputs.decoder.shape[1]
     dtype = inputs.encoder.dtype
@@ -118,8 +119,7 @@ def member_forward(
     )
     days = _linear({"kernel": kernel}, inputs.decoder)
     of_origin = _linear({"kernel": parameters["state"]["kernel"]}, state) + of_depot[:, None]
-    # Broadcast in so many words: the exporter gives an implicit broadcast of a middle axis the
-    # wrong shape.
+    # Explicit broadcast: the exporter gives an implicit broadcast of a middle axis the wrong shape.
     hidden = jax.nn.relu(
         days + jnp.broadcast_to(of_origin[:, :, None], days.shape) + parameters["step"]["embedding"][None, None]
     )
@@ -133,11 +133,11 @@ def member_forward(
 
 
 def _distance_from_median(out: Float[Array, "*shape levels"], median: int) -> Float[Array, "*shape levels"]:
-    """Distance of each level from the median, never as far as `FARTHEST_DOWN` or `FARTHEST_UP`: the
-    sum of the steps on the way.
+    """Distance of each level from the median, always below `FARTHEST_DOWN` or `FARTHEST_UP`: the
+    sum of the steps between them.
 
-    The sums are one product with zeros and ones. Level by level, what is short would be computed
-    number by number.
+    The sums are one product with zeros and ones; level by level, such short arrays would be
+    computed element by element.
     """
     level = np.arange(out.shape[-1])
     step, target = level[:, None], level[None]
@@ -148,16 +148,16 @@ def _distance_from_median(out: Float[Array, "*shape levels"], median: int) -> Fl
 
 
 def _softplus(x: Array) -> Array:
-    """log(1 + eˣ), to 2e-7: XLA makes log1p one number after the other, but log of many at once."""
+    """log(1 + eˣ), to 2e-7: XLA computes log1p element by element, but log in vectors."""
     return jnp.maximum(x, 0.0) + jnp.log(1.0 + jnp.exp(-jnp.abs(x)))
 
 
 def dropout_masks(shape: Architecture, rate: Float[Array, ""], key: Array, depots: int) -> Float[Array, "depots units"]:
-    """Variational dropout: the units each depot keeps, after each layer and in the decoder, scaled
-    to keep the mean.
+    """Variational dropout: the units that each depot keeps, after each layer and in the decoder,
+    scaled to keep the mean.
 
-    The same for all days of a depot (Gal & Ghahramani 2016, arXiv:1512.05287): dropping each day
-    anew tears the memory apart, and making so many random numbers took as long as the recurrence.
+    The same on all days of a depot (Gal & Ghahramani 2016, arXiv:1512.05287): a new mask each day
+    destroys the memory, and drawing as many random numbers took as long as the recurrence.
     """
     keep = jax.random.bernoulli(key, 1 - rate, (depots, (shape.layers + WIDER) * shape.hidden))
     return keep.astype(jnp.float32) / (1 - rate)
@@ -176,12 +176,12 @@ def forward(
 
     `parameters` is a candidate's tree: {"members": …, "constants": …, "blend": {"members":
     (members,), "anchor": ()}, "calibration": (horizon, levels)}, members stacked on the first axis.
-    Members are averaged as logs by their weights, the median is drawn to the seasonal anchor by its
-    share and, where there are "trees" next to the members, to what they say by the weight "trees" of
-    the blend; it follows a level that moved (`level_moves`), and the other quantiles go with it.
-    Each level's distance to the median grows where the last week surprised, and the calibration
-    widens or narrows it. Never crossing, never negative, never beyond what a depot's history
-    supports (`support`). `layer` and `each_member` are what an exporter replaces.
+    Members are averaged in logs by their weights. The median is drawn to the seasonal anchor by its
+    share and, if there are "trees" next to the members, to their prediction by the weight "trees"
+    of the blend; it then follows a level that moved (`level_moves`), and the other quantiles move
+    with it. Each level's distance to the median grows if the last week surprised, and the
+    calibration widens or narrows it. Quantiles never cross, are never negative, and never exceed
+    what a depot's history supports (`support`). An exporter replaces `layer` and `each_member`.
     """
 
     sizes: dict[str, Any] = {"horizon": shape.horizon, "scan": shape.scan, "origins": 1, "stride": 1}
@@ -206,9 +206,9 @@ def forward(
 
 
 def _towards_trees(parameters: Parameters, inputs: Features, center: Array) -> Array:
-    """Correction of the medians by the trees (depots, horizon): less to a depot of which few of the
-    last days are known, of which trees have learned nothing."""
-    assert inputs.trees is not None  # as they were asked for
+    """Correction of the medians by the trees (depots, horizon): smaller for a depot with few known
+    recent days, from which trees have learned nothing."""
+    assert inputs.trees is not None  # because they were requested
     assert inputs.tree_trust is not None
     said = jnp.maximum(trees.predict(parameters["trees"], inputs.trees[:, 0]) + inputs.level, 0.0)
     weight: Array = parameters["blend"]["trees"] * inputs.tree_trust
@@ -216,11 +216,11 @@ def _towards_trees(parameters: Parameters, inputs: Features, center: Array) -> A
 
 
 def _surprised(distance: Array, missed: Array, levels: tuple[float, ...]) -> Array:
-    """Distances (depots, horizon, levels) to the median in log counts, of which those grow that are
-    short for what the anchor missed of the last week's days in the mean (depots,): were its misses
-    normal, a level would lie as many standard deviations from the median as a normal one's.
+    """Widen distances (depots, horizon, levels) to the median in log counts that are short for the
+    anchor's mean absolute error in the last week (depots,): with normal errors, a level would lie
+    as many standard deviations from the median as in a normal distribution.
 
-    Where demand moved to another level, or a storm begins, nobody knows how far it goes on.
+    If demand moved to another level, or a storm begins, the further course is unknown.
     """
     asked = jnp.asarray(misses_asked(levels), jnp.float32)[None, None] * missed[:, None, None]
     ratio = jnp.clip(asked / jnp.maximum(jnp.abs(distance), SHORTEST), 1.0, FARTHEST_ASKED)
@@ -228,14 +228,15 @@ def _surprised(distance: Array, missed: Array, levels: tuple[float, ...]) -> Arr
 
 
 def misses_asked(levels: tuple[float, ...]) -> list[float]:
-    """Mean absolute errors between each level and the median of a normal distribution."""
+    """Distances between each level and the median of a normal distribution, in mean absolute
+    errors."""
     normal = NormalDist()
     return [abs(normal.inv_cdf(level)) * (math.pi / 2) ** 0.5 for level in levels]
 
 
 def _in_order(quantiles: Array, middle: int) -> Array:
-    """Quantiles in order: the calibration may reverse close neighbours, of which the one nearer the
-    median holds."""
+    """Sort the quantiles: the calibration may reverse close neighbors; the one nearer the median is
+    kept."""
     lower, upper = [quantiles[..., middle : middle + 1]], [quantiles[..., middle : middle + 1]]
     for i in reversed(range(middle)):
         lower.append(jnp.minimum(lower[-1], quantiles[..., i : i + 1]))
@@ -245,8 +246,8 @@ def _in_order(quantiles: Array, middle: int) -> Array:
 
 
 def _linear(dense: Mapping[str, Array], x: Array) -> Array:
-    """x W + b with the product kept two-dimensional, which is many times faster on CPU than a
-    higher one."""
+    """x W + b with a two-dimensional product, which is many times faster on CPU than one with more
+    dimensions."""
     flat = x.reshape(-1, x.shape[-1]) @ dense["kernel"]
     if "bias" in dense:
         flat = flat + dense["bias"][None, :]

@@ -1,10 +1,10 @@
 """Feature engineering inside the compiled graph: logs, levels, lags and holiday effects of a window
 of raw counts.
 
-Days run along the last axis of a (depots, days) array. `origins` are the days from which a forecast
-is made; in training a window has many, in a forecast only the last day. Nothing after an origin
-reaches what is computed for it: where a day of the first week ahead takes something from a week
-before, one of the second takes it from two weeks before, and so on.
+Days are the last axis of a (depots, days) array. `origins` are the days from which a forecast is
+made; in training a window has many, in a forecast only the last day. Nothing after an origin
+affects its features: where a day of the first week ahead uses a value of a week before, one of the
+second week uses that of two weeks before, and so on.
 """
 
 from __future__ import annotations
@@ -29,17 +29,18 @@ from forecaster.model.network.decoder_inputs import (
 )
 from forecaster.model.network.series import LEVEL, Levels, Series, levels, log_counts, week_mean
 
-# days of history that one origin may look at: a year ago, and what was usual before it
+# days of history that one origin may use: a year ago, and the usual before it
 LOOKBACK = 448
-# the last calendar features but one: a holiday, the day before one, the day after one, a day off
+# number of calendar features before the last: a holiday, the day before one, the day after one, a
+# day off
 HOLIDAYS = 4
-# days, so that the counterpart of any day and the weeks after it were known at the origin
+# days, so that the counterpart of any day and the weeks after it are known at the origin
 LONGEST_HORIZON = 61
 
 
 class Window(NamedTuple):
-    """Raw input of the network: counts with NaN for "not known", what is known of the future, and
-    the static codes."""
+    """Raw input of the network: counts with NaN for "unknown", the known future, and the static
+    codes."""
 
     demand: Float[Array, "depots days"]
     open: Float[Array, "depots days_and_horizon"]
@@ -49,20 +50,19 @@ class Window(NamedTuple):
 
 
 class Features(NamedTuple):
-    """Feature tensors that encoder and decoder read. d is the day that is forecast, t the
-    origin."""
+    """Feature tensors of encoder and decoder. d is the forecast day, t the origin."""
 
     encoder: Float[Array, "depots scan encoder_features"]
     decoder: Float[Array, "depots origins horizon decoder_features"]
     anchor: Float[Array, "depots origins horizon"]  # log count to which the network adds
     level: Float[Array, "depots origins"]
-    # log counts by which the anchor missed the last week's days, in the mean
+    # mean absolute error of the anchor in the last week, in log counts
     missed: Float[Array, "depots origins"]
-    # log counts by which the last week lies off the anchor (`level_moves`)
+    # distance of the last week from the anchor, in log counts (`level_moves`)
     moved: Float[Array, "depots origins"]
-    trust: Float[Array, "depots origins"]  # share of it that is to be followed
-    # Where they are asked for: what boosted trees read, and the share of their weight that a
-    # depot's known days earn.
+    trust: Float[Array, "depots origins"]  # share of it to follow
+    # If requested: inputs of the boosted trees, and the share of their weight that a depot's known
+    # days justify.
     trees: Float[Array, "depots origins horizon tree_features"] | None = None
     tree_trust: Float[Array, "depots origins"] | None = None
 
@@ -78,12 +78,13 @@ def make(
     trees: bool = False,
     report_errors: Float[Array, "depots origins horizon covariates"] | None = None,
 ) -> Features:
-    """Features of a window's last `origins` origins, `stride` days apart, and its last `scan` days.
+    """Compute the features of a window's last `origins` origins, `stride` days apart, and its last
+    `scan` days.
 
-    `trees` asks for `tree_vectors`. `constants` are measured by training: `mean` and `spread` of
-    log counts; `calendar` (features,), 0 for features that are left out and else 1; `yearly` (),
-    the same for the values of a year ago, except on days near a holiday. `report_errors` are by how
-    much the covariates of the days ahead are off in what each origin reads, in training.
+    `trees` requests `tree_vectors`. `constants` are measured by training: `mean` and `spread` of
+    log counts; `calendar` (features,), 0 for omitted features and else 1; `yearly` (), the same for
+    the values of a year ago, except on days near a holiday. `report_errors` are the errors of the
+    covariates of the days ahead as each origin reads them, in training.
     """
     yearly, days = constants["yearly"], window.demand.shape[1]
     places = Origins(days - 1 - stride * (origins - 1), origins, stride, horizon)
@@ -91,7 +92,7 @@ def make(
     back = window.calendar[:, :, -1]
     near = (back > 0).astype(jnp.float32)
     plain, surprise, surprising, usual = special_days.surprises(log, observed, near[:, :days] > 0)
-    # Cut afterwards: of both at once the exporter makes now one node and now another.
+    # Sliced afterwards: for both at once, the exporter's nodes vary.
     holiday, day_off = window.calendar[:, :, -1 - HOLIDAYS], window.calendar[:, :, -2]
     but_holidays = surprising * near[:, :days] * (1.0 - holiday[:, :days])
     so_far = special_days.of_last_holidays(surprise, usual, but_holidays)
@@ -99,7 +100,7 @@ def make(
     surprise_week = week_mean(surprise, surprising)
     level = levels(log, plain, observed, constants["mean"])
     series = Series(log, plain, observed, surprise, surprising, usual, level.level)
-    # what was missed of the week up to the first origin is told of it, too
+    # the error of the week up to the first origin is a feature, too
     start = min(places.first - 6, days - scan)
     special = special_days.of_year(series, back, day_off, start)
     special_day = special.ahead(0)
@@ -127,9 +128,9 @@ def make(
 def encoder_days(
     series: Series, level: Levels, surprise_week: Array, special: Array, constants: Mapping[str, Array]
 ) -> dict[str, Array]:
-    """Values of each day of the history that the encoder reads, by name: where demand stood against
-    its level, week and year. Not the calendar: where all depots share their days, a run of dates is
-    enough to know what came by heart."""
+    """Values that the encoder reads for each day of the history, by name: demand relative to its
+    level, week and year. Without the calendar: if all depots share their days, a run of dates
+    suffices to learn the actuals by heart."""
     log, observed = series.log, series.observed
     relative = jnp.clip(log - level.level, -4.0, 4.0) * observed
     lag7 = (log - shift(log, 7)) * observed * shift(observed, 7)
@@ -149,7 +150,7 @@ def encoder_days(
 
 
 def encoder_vectors(window: Window, read: Mapping[str, Array], scan: int) -> Float[Array, "depots scan encoder"]:
-    """A vector of each of the last `scan` days."""
+    """Vector of each of the last `scan` days."""
     days = window.demand.shape[1]
     last = slice(days - scan, days)
     values = jnp.stack([part[:, last] for part in read.values()], axis=-1)
@@ -159,8 +160,8 @@ def encoder_vectors(window: Window, read: Mapping[str, Array], scan: int) -> Flo
 def decoder_series(
     window: Window, series: Series, level: Levels, calendar: Array, yearly: Array, places: Origins
 ) -> DecoderSeries:
-    """Series from which the decoder's vectors are taken, those of a year ago on the days that may
-    be forecast."""
+    """Series from which the decoder's vectors are taken; those of a year ago only on possible
+    forecast days."""
     holidays = calendar[..., -HOLIDAYS:]
     special = jnp.concatenate([window.covariates, holidays], axis=-1)
     return DecoderSeries(
@@ -187,7 +188,7 @@ def tree_vectors(
     places: Origins,
     report_errors: Array | None,
 ) -> Float[Array, "depots origins horizon tree_features"]:
-    """Vectors that boosted trees read, in the order of `tree_inputs`."""
+    """Vectors of the boosted trees, in the order of `tree_inputs`."""
     known_ahead = jnp.concatenate([window.open[..., None], holidays, window.covariates], axis=-1)
     by_origin = [further_inputs.lags(series, places), window.statics.astype(jnp.float32)[:, None]]
     by_origin = [jnp.broadcast_to(x[:, :, None], (*decoder.anchor.shape, x.shape[-1])) for x in by_origin]
@@ -196,15 +197,14 @@ def tree_vectors(
 
 
 def encoder_inputs(covariates: Sequence[str]) -> tuple[str, ...]:
-    """Names of what the encoder reads of a day, in the order of `Features.encoder`."""
+    """Names of the encoder's inputs of a day, in the order of `Features.encoder`."""
     own = "relative observed lag7 week year size level_days surprise surprise_week special open"
     return (*own.split(), *(f"covariate {name}" for name in covariates))
 
 
 def decoder_inputs(covariates: Sequence[str], calendar: Sequence[str]) -> tuple[str, ...]:
-    """Names of what the decoder reads of a day that is forecast, in the order of
-    `Features.decoder`; the last of the calendar says which day a counterpart is, and is no
-    input."""
+    """Names of the decoder's inputs of a forecast day, in the order of `Features.decoder`. The last
+    feature of the calendar is the position of a day's counterpart, and not an input."""
     names = [f"{name} {week}" for name in ("lag", "known") for week in range(1, WEEKS + 1)]
     names += ["anchor", "least", "most", "surprise_week", "special_tomorrow", "holiday_carry"]
     names += ["habit", "habit_weeks", "last_year", "last_year_known", "last_year_week"]
@@ -217,8 +217,7 @@ def decoder_inputs(covariates: Sequence[str], calendar: Sequence[str]) -> tuple[
 
 
 def tree_inputs(covariates: Sequence[str], calendar: Sequence[str], statics: Sequence[str]) -> tuple[str, ...]:
-    """Names of what boosted trees read of a day that is forecast, in the order of
-    `Features.trees`."""
+    """Names of the boosted trees' inputs of a forecast day, in the order of `Features.trees`."""
     further = further_inputs.names(covariates, calendar[:-1][-HOLIDAYS:])
     return (*decoder_inputs(covariates, calendar), *further, *(f"static {name}" for name in statics))
 

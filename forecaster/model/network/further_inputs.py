@@ -1,8 +1,8 @@
-"""Further inputs, which boosted trees read next to the decoder's: rolling means, misses and trends
-up to an origin, more weeks of the same weekday, a year ago by date, what is known of the days
-around the one that is forecast, and the last days each by itself.
+"""Further inputs of boosted trees, in addition to the decoder's: rolling means, errors and trends
+up to an origin, more weeks of the same weekday, a year ago by date, known values of the days around
+the forecast one, and each of the last days.
 
-Log counts, (depots, days); what is taken of the weeks before a day is what its origin knows, as in
+Log counts, (depots, days); values of the weeks before a day are those that its origin knows, as in
 `features`.
 """
 
@@ -20,13 +20,12 @@ from forecaster.model.network.special_days import LARGEST
 
 MORE_WEEKS = 8  # same weekdays
 MEANS = (1, 2, 8)  # weeks
-DAYS_SURPRISED = 7  # each by itself
-NEAR = (-7, -2, -1, 1, 2)  # days around the one that is forecast
-LAGS = 14  # days up to the origin, each by itself
-# days that a depot must know of the last four weeks, or trees say less of it, and do not learn from
-# it
+DAYS_SURPRISED = 7  # each a separate input
+NEAR = (-7, -2, -1, 1, 2)  # days relative to the forecast one
+LAGS = 14  # days up to the origin, each a separate input
+# known days in the last four weeks; with fewer, trees weigh less and do not learn from the depot
 ENOUGH = 7
-FAR = 4.0  # log counts: how far anything may lie from what it is compared with
+FAR = 4.0  # log counts; the largest distance of a value from its reference
 OF_ORIGIN = (
     *(f"mean_{weeks}w" for weeks in MEANS),
     *("year_level", "growth", "surprise_3d", "missed_1w", "missed_4w", "size", "level_days"),
@@ -45,9 +44,9 @@ def make(
     origins: Origins,
     errors: Array | None = None,
 ) -> Float[Array, "depots origins horizon further"]:
-    """The inputs in the order of `names`; `size` is of the level, in spreads of all log counts, and
-    `known_ahead` (depots, days and horizon, …) is open, holidays, covariates, the last of which
-    are off by `errors` (depots, origins, horizon, covariates) on the days ahead."""
+    """Compute the inputs in the order of `names`. `size` is that of the level, in spreads of all
+    log counts; `known_ahead` (depots, days and horizon, …) is open, holidays, covariates; on the
+    days ahead, `errors` (depots, origins, horizon, covariates) are added to the covariates."""
     now = _up_to(series, size, yearly)[:, origins.first :: origins.stride, None]
     return jnp.concatenate(
         [
@@ -61,7 +60,7 @@ def make(
 
 
 def lags(series: Series, origins: Origins) -> Float[Array, "depots origins lags"]:
-    """The last days up to an origin against its level, 0 where a day is not known."""
+    """The last days up to an origin relative to its level, 0 if unknown."""
     days = series.log.shape[1]
 
     def before(x: Array) -> Array:
@@ -85,7 +84,7 @@ def names(covariates: Sequence[str], holidays: Sequence[str]) -> tuple[str, ...]
 
 
 def _up_to(series: Series, size: Array, yearly: Array) -> Array:
-    """Known values on each day of the days up to it, (depots, days, …)."""
+    """Values known on each day about the days up to it, (depots, days, …)."""
     level = series.level
     counts, sums, known, misses = (
         trailing_sum(x, 7) for x in (series.observed, series.plain, series.surprising, jnp.abs(series.surprise))
@@ -113,7 +112,7 @@ def _up_to(series: Series, size: Array, yearly: Array) -> Array:
 
 
 def _same_weekdays(series: Series, anchor: Array, origins: Origins) -> Array:
-    """Mean, spread, least and most of the last `MORE_WEEKS` same weekdays that are known, against
+    """Mean, spread, minimum and maximum of the last `MORE_WEEKS` known same weekdays, relative to
     the anchor."""
 
     def of_week_ahead(skipped: int) -> Array:
@@ -134,8 +133,8 @@ def _same_weekdays(series: Series, anchor: Array, origins: Origins) -> Array:
 
 
 def _a_year_ago(series: Series, yearly: Array, origins: Origins) -> Array:
-    """The days compared with the same weekday of a year ago, one of which has the same date, against the
-    level of then."""
+    """The days next to the same weekday of a year ago, one of which has the same date, relative to
+    the level then."""
     then = origins.ago(series.level, YEAR + 7)
     parts = []
     for days in (YEAR + 1, YEAR - 1):
@@ -145,8 +144,7 @@ def _a_year_ago(series: Series, yearly: Array, origins: Origins) -> Array:
 
 
 def _around(known_ahead: Array, origins: Origins, errors: Array | None) -> Array:
-    """Known values of the days around each one; zero beyond the horizon, of which no origin
-    knows."""
+    """Known values of the days around each one; zero beyond the horizon, which no origin knows."""
     off = errors
     if errors is not None:
         off = jnp.pad(errors, [(0, 0)] * 3 + [(known_ahead.shape[-1] - errors.shape[-1], 0)])

@@ -1,29 +1,27 @@
-"""GRU layer, the recurrence over days: its input projection hoisted out of the scan, its gradient
-written by hand.
+"""GRU layer, the recurrence over days, with its input projection outside of the scan and a
+hand-written gradient.
 
-The cell is that of `flax.nnx.GRUCell` (Cho et al. 2014, arXiv:1406.1078), whose parameters these
-are:
+The cell is that of `flax.nnx.GRUCell` (Cho et al. 2014, arXiv:1406.1078), with its parameters:
 
     r, z = σ(x W_ir + b_r + h W_hr), σ(x W_iz + b_z + h W_hz)
     n    = tanh(x W_in + b_n + r · (h W_hn))
     h'   = (1 − z) · n + z · h
 
-Depots are the batch axis of every step, which is what `vmap` of a per-depot scan computes; written
-out, the weight gradient is one product over all days and depots instead of one small product a
+Depots are the batch axis of every step, as `vmap` of a per-depot scan would compute it; written
+out, the weight gradient is one product over all days and depots instead of one small product per
 depot.
 
-Four habits of XLA on a CPU shape this code:
-- It runs a fused kernel with more than one tanh in it element by element, several times slower. So each gate must
-  leave its kernel: as a value that is kept for the gradient, or as one that the scan carries on.
-- The same goes for a kernel that ends in a concatenation. So gates are laid side by side once for all days.
+Four properties of XLA on a CPU shape this code:
+- It runs a fused kernel with more than one tanh element by element, several times slower. Each gate must therefore
+  leave its kernel: as a value kept for the gradient, or as one that the scan carries on.
+- The same holds for a kernel that ends in a concatenation. Gates are therefore concatenated once for all days.
 - A product over two axes at once is several times slower than one of matrices.
-- A pass over an array of all days costs as much as a small product. So what one day needs is made within that day.
+- A pass over an array of all days costs as much as a small product. Values for one day are computed within that day.
 
-Where a processor has a C++ compiler next to it, `gru_cpu` does the same for float32 in half the
-time.
+If the machine has a C++ compiler, `gru_cpu` does the same for float32 in half the time.
 
-Products add up in float32 also where the inputs are bfloat16, and so do the state and its gradient
-from day to day.
+Products accumulate in float32 even for bfloat16 inputs, and so do the state and its gradient from
+day to day.
 """
 
 from __future__ import annotations
@@ -43,11 +41,11 @@ def layer(
     x: Float[Array, "days depots features"],
     always: Float[Array, "depots unchanging"] | None = None,
 ) -> Float[Array, "days depots hidden"]:
-    """The states of one GRU layer after each day, from a zero state; gates = 3 · hidden in the
-    order r, z, n.
+    """Return the states of one GRU layer after each day, from a zero state; gates = 3 · hidden in
+    the order r, z, n.
 
-    `always` is what never changes in a depot; the last rows of the kernel are its, after those of
-    `x`. Parameters are taken in the precision of `x`.
+    `always` holds the static inputs of a depot; the last rows of the kernel are for them, after
+    those for `x`. Parameters are cast to the precision of `x`.
     """
     kernel, of_depot = split(kernel_i, bias_i, x.shape[-1], always)
     bias = jnp.broadcast_to(of_depot, (x.shape[1], bias_i.shape[-1]))
@@ -57,8 +55,8 @@ def layer(
 def split(
     kernel: Float[Array, "inputs out"], bias: Float[Array, " out"], width: int, always: Float[Array, "depots _"] | None
 ) -> tuple[Float[Array, "width out"], Float[Array, "#depots out"]]:
-    """The kernel for a depot's days, and a bias for the depot: what is the same on all its days is
-    multiplied once."""
+    """Split the kernel into one for a depot's daily inputs and a bias for each depot: static inputs
+    are multiplied once."""
     return kernel[:width], bias[None] if always is None else bias[None] + always @ kernel[width:]
 
 
@@ -69,10 +67,9 @@ def recur(
     kernel_h: Float[Array, "hidden gates"],
     x: Float[Array, "days depots features"],
 ) -> Float[Array, "days depots hidden"]:
-    """`layer` where no gradient is asked for: each day first finishes the state of the day before
-    it.
+    """Compute `layer` without a gradient: each day first finishes the state of the previous one.
 
-    So gates pass from day to day in the carry, and none of them shares a kernel with another.
+    Gates thus pass from day to day in the carry, and none of them shares a kernel with another.
     """
     if gru_cpu.serves(kernel_h.shape[0], x.dtype):
         return gru_cpu.states(kernel_i, bias_i, kernel_h, x)
@@ -94,7 +91,8 @@ def _mixed(h: Array, r_and_z: Array, n: Array) -> Array:
 
 
 def _forward(kernel_i: Array, bias_i: Array, kernel_h: Array, x: Array) -> tuple[Array, tuple[Array, ...]]:
-    """The states, and what the gradient needs of every day: r, z, n and m = h W_hn."""
+    """Return the states, and the values that the gradient needs of every day: r, z, n and m = h
+    W_hn."""
     if gru_cpu.serves(kernel_h.shape[0], x.dtype):
         states, residuals = gru_cpu.forward(kernel_i, bias_i, kernel_h, x)
         return states, (kernel_i, kernel_h, x, states, residuals)
@@ -131,7 +129,7 @@ def _backward(residuals: tuple[Array, ...], gradient: Array) -> tuple[Array, Arr
         return dh * z + back, tuple(narrow)
 
     _, (d_r, d_z, d_n, d_m) = lax.scan(day, _zeros(x, kernel_h), (gradient, before, *gates), reverse=True)
-    # r and z see x and h alike; n sees h through m.
+    # r and z depend on x and h alike; n depends on h through m.
     by_x, by_h = jnp.concatenate([d_r, d_z, d_n], axis=-1), jnp.concatenate([d_r, d_z, d_m], axis=-1)
     d_kernel_i, d_bias, d_kernel_h = _summed(x, by_x), by_x.sum(axis=0, dtype=wide), _summed(before, by_h)
     gradients = (value.astype(x.dtype) for value in (d_kernel_i, d_bias, d_kernel_h, _product(by_x, kernel_i.T)))
@@ -142,8 +140,7 @@ recur.defvjp(_forward, _backward)
 
 
 def _sigmoid(x: Array) -> Array:
-    """σ(x) = ½ tanh(x / 2) + ½: on CPU one tanh is cheaper than one exponential and one
-    division."""
+    """σ(x) = ½ tanh(x / 2) + ½: on CPU, one tanh is cheaper than one exponential and one division."""
     return 0.5 * jnp.tanh(0.5 * x) + 0.5
 
 
@@ -156,12 +153,11 @@ def _zeros(x: Array, kernel_h: Array) -> Array:
 
 
 def _product(x: Array, kernel: Array) -> Array:
-    """x times kernel, over the last axis of x."""
+    """Multiply x by the kernel, over the last axis of x."""
     flat = jnp.matmul(x.reshape(-1, x.shape[-1]), kernel, preferred_element_type=_wide(x))
     return flat.reshape(*x.shape[:-1], flat.shape[-1])
 
 
 def _summed(x: Float[Array, "days depots a"], d: Float[Array, "days depots b"]) -> Float[Array, "a b"]:
-    """The sum over days and depots of x ⊗ d, as one product: as a sum over two axes it takes
-    several times as long."""
+    """Sum x ⊗ d over days and depots as one product, several times faster than a sum over two axes."""
     return jnp.matmul(x.reshape(-1, x.shape[-1]).T, d.reshape(-1, d.shape[-1]), preferred_element_type=_wide(x))

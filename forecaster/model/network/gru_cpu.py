@@ -1,11 +1,11 @@
-"""GRU as a native XLA custom call (FFI): `gru_cpu.cc`, compiled for this processor where it has a
+"""GRU as a native XLA custom call (FFI): `gru_cpu.cc`, compiled for this processor if there is a
 C++ compiler.
 
-As operations of XLA a day's gates leave and enter memory several times; in one loop of their own
-they stay in the registers, and a step of training takes half the time (`make bench-speed`). The
-compiler is the one that the variable CXX names, else `c++`, `g++` or `clang++`; without one, or
-with `CXX=` (empty), the scan of `gru` does the same work, to rounding. What was compiled lies among
-JAX's compiled programs, named by all that it depends on and by its own digest.
+As XLA operations, a day's gates enter and leave memory several times; in one loop they stay in the
+registers, and a training step takes half the time (`make bench-speed`). The compiler is the one
+named by the variable CXX, else `c++`, `g++` or `clang++`; without one, or with `CXX=` (empty), the
+scan of `gru` computes the same, up to rounding. The compiled library lies among JAX's compiled
+programs, named by everything that it depends on and by its own digest.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from jaxtyping import Float
 
 SOURCE = Path(__file__).with_suffix(".cc")
 FOLDER = "gru_cpu"  # among JAX's compiled programs
-WIDE = 16  # units are a multiple of this: the longest vector of a processor, in float32
+WIDE = 16  # units are a multiple of this: the longest float32 vector of a processor
 _NAMES = ("forecaster_gru_states", "forecaster_gru_forward", "forecaster_gru_backward")
 _COMPILE_TIMEOUT = 120.0  # seconds for the compiler, which takes four
 
 
 def serves(hidden: int, dtype: jnp.dtype) -> bool:
-    """True if this recurrence supports so many units in that precision, on the devices that JAX
-    computes on; compiles it the first time."""
+    """Return True if this recurrence supports `hidden` units in that precision on JAX's devices;
+    compiles it on the first call."""
     return dtype == jnp.float32 and hidden % WIDE == 0 and jax.default_backend() == "cpu" and ready()
 
 
 @cache
 def ready() -> bool:
-    """True if the compiled recurrence is at hand. Warns where there is a compiler that cannot
+    """Return True if the compiled recurrence is available. Warns if a compiler exists but cannot
     compile it."""
     compiler_command = compiler()
     if compiler_command is None:
@@ -69,8 +69,7 @@ def ready() -> bool:
 
 
 def compiler() -> str | None:
-    """The C++ compiler, perhaps with options, as CXX names it or as it is found; None where there
-    is none."""
+    """Return the C++ compiler, possibly with options, from CXX or by search; None if there is none."""
     candidates = [os.environ["CXX"]] if "CXX" in os.environ else ["c++", "g++", "clang++"]
     return next(
         (candidate for candidate in candidates if candidate.strip() and shutil.which(shlex.split(candidate)[0])), None
@@ -78,34 +77,34 @@ def compiler() -> str | None:
 
 
 def _command(compiler_command: str) -> list[str]:
-    """Compiler command, but for the files' names."""
+    """Return the compiler command without file names."""
     native = "-mcpu=native" if platform.machine() in ("aarch64", "arm64") else "-march=native"
     flags = ["-std=c++17", "-O3", native, "-w", "-fPIC", "-shared", "-isystem", jax.ffi.include_dir()]
     return [*shlex.split(compiler_command), *flags]
 
 
 def _load_library(command: list[str]) -> ctypes.CDLL:
-    """The library, compiled anew where a disk has damaged it."""
+    """Load the library; a damaged one is compiled again."""
     return ctypes.CDLL(str(_compiled_library(command)))
 
 
 def _compiled_library(command: list[str]) -> Path:
-    """The library for this processor, in a private folder among JAX's compiled programs, or in one
-    that goes with the process.
+    """Return the library for this processor, in a private folder among JAX's compiled programs, or
+    in a temporary folder of this process.
 
-    Its name ends with the SHA-256 of what was compiled: another content is not loaded, and compiled
-    anew.
+    Its name ends with the SHA-256 of its content: a library with other content is not loaded, but
+    compiled again.
     """
     folder = _private_folder()
-    # Not where the headers lie: checkouts share what was compiled, and jaxlib's version says which
-    # headers they are.
+    # Without the path of the headers: checkouts share the library, and jaxlib's version identifies
+    # the headers.
     options = [option for option in command if option != jax.ffi.include_dir()]
     digest = hashlib.sha256(repr((options, version("jaxlib"), processor())).encode() + SOURCE.read_bytes())
     name = f"gru_cpu-{digest.hexdigest()[:16]}"
     for library in sorted(folder.glob(f"{name}-*.so")):
         if library.name == f"{name}-{_content_digest(library)}.so":
             with suppress(OSError):
-                os.utime(library)  # in use: its retention begins anew
+                os.utime(library)  # in use: its retention restarts
             return library
         library.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix="compiles-") as temporary:
@@ -113,7 +112,7 @@ def _compiled_library(command: list[str]) -> Path:
         call = [*command, str(SOURCE), "-o", str(unfinished)]
         subprocess.run(call, check=True, capture_output=True, text=True, timeout=_COMPILE_TIMEOUT)
         library = folder / f"{name}-{_content_digest(unfinished)}.so"
-        unfinished.replace(library)  # whole or not at all, whoever else compiles it just now
+        unfinished.replace(library)  # atomic, even if another process compiles it at the same time
     return library
 
 
@@ -126,8 +125,8 @@ def _content_digest(library: Path) -> str:
 
 
 def _private_folder() -> Path:
-    """Folder that only this user may write to: what lies there runs in this process. In another's
-    folder nothing is kept."""
+    """Return a folder that only this user may write to, because its content runs in this process.
+    Nothing is kept in a folder of another user."""
     cache_folder: str | None = jax.config.values["jax_compilation_cache_dir"]
     if cache_folder is None:
         return _temporary_folder()
@@ -141,7 +140,7 @@ def _private_folder() -> Path:
     return folder if is_private else _temporary_folder()
 
 
-_folders: list[tempfile.TemporaryDirectory[str]] = []  # that are removed when Python ends
+_folders: list[tempfile.TemporaryDirectory[str]] = []  # removed when Python ends
 
 
 def _temporary_folder() -> Path:
@@ -150,8 +149,8 @@ def _temporary_folder() -> Path:
 
 
 def processor() -> str:
-    """Identity of processors with the same instructions: folders of programs may be shared by
-    machines."""
+    """Return an identity shared by processors with the same instructions, because machines may
+    share folders of programs."""
     try:
         lines = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()
     except OSError:
@@ -166,7 +165,7 @@ def states(
     kernel_h: Float[Array, "hidden gates"],
     x: Float[Array, "days depots features"],
 ) -> Float[Array, "days depots hidden"]:
-    """The states after each day, where no gradient is asked for."""
+    """Compute the states after each day, without a gradient."""
     call = jax.ffi.ffi_call(_NAMES[0], _like(x, kernel_h.shape[0]), vmap_method="sequential")
     after_days: Array = call(x, bias_i, kernel_i, kernel_h)
     return after_days
@@ -178,7 +177,8 @@ def forward(
     kernel_h: Float[Array, "hidden gates"],
     x: Float[Array, "days depots features"],
 ) -> tuple[Float[Array, "days depots hidden"], Float[Array, "days depots residuals"]]:
-    """The states, and side by side what the gradient needs of every day: r, z, n and m."""
+    """Compute the states and, side by side, the values that the gradient needs of every day: r, z,
+    n and m."""
     hidden = kernel_h.shape[0]
     call = jax.ffi.ffi_call(_NAMES[1], (_like(x, hidden), _like(x, 4 * hidden)), vmap_method="sequential")
     after_days, residuals = call(x, bias_i, kernel_i, kernel_h)
@@ -197,8 +197,8 @@ def backward(
     Float[Array, "depots gates"],
     Float[Array, "hidden gates"],
 ]:
-    """The gradients by what each gate takes from x on every day, by the kernel of x, by the bias,
-    by that of h."""
+    """Compute the gradients with respect to each gate's input from x on every day, the kernel of x,
+    the bias, and the kernel of h."""
     gates = kernel_h.shape[1]
     shapes = (_like(x, gates), _of(x.shape[2], gates), _of(x.shape[1], gates), _of(*kernel_h.shape))
     call = jax.ffi.ffi_call(_NAMES[2], shapes, vmap_method="sequential")

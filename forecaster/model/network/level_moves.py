@@ -1,11 +1,11 @@
-"""Levels that move at once, as in a lockdown or where a large customer leaves: what the last week
-says of them.
+"""Sudden moves of the level, as in a lockdown or when a large customer leaves, as indicated by the
+last week.
 
-The anchor of a day is the mean of four same weekdays, of which one is new in the week after such a
-move, and networks follow by a quarter: the anchor alone tells them no better than by how much a
-usual week strays. Where the days of the last week all lie on one side of the anchor that they are
-themselves a part of, and farther than such weeks usually do, the median goes as far as they say,
-unless the network has gone there by itself.
+The anchor of a day is the mean of four same weekdays, one of which is new in the week after such a
+move, and networks follow by a quarter: the anchor alone looks the same as in a usual week with
+large deviations. If the days of the last week all lie on one side of the anchor that they are
+themselves part of, and farther from it than in usual weeks, the median follows them, unless the
+network has already moved there.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from jaxtyping import Float
 
 from forecaster.model.network.day_sums import WEEKS, YEAR, trailing_sum
 
-# log counts that a median follows, at most: a week that went further mostly comes back
+# largest move in log counts that a median follows: a week that went further mostly returns
 MOST_MOVED = 0.4
-UNUSUAL = (1.75, 2.75)  # times a week's usual distance, from which on it is followed, and wholly
-ONE_SIDED = (0.75, 0.95)  # share by which the days of the week lie on one side, likewise
+UNUSUAL = (1.75, 2.75)  # in multiples of a week's usual distance: where following starts, and where it is full
+ONE_SIDED = (0.75, 0.95)  # shares of the week's days on one side: where following starts, and where it is full
 LEAST_DISTANCE = 0.02  # log counts at which a day counts half for its side
-# log counts: where weeks hardly stray, one that does by a twelfth is no other level
+# log counts: if weeks hardly vary, a deviation of a twelfth is not another level
 LEAST_USUAL = 0.08
-LEAST_DAYS = 4  # of the week that can be compared
+LEAST_DAYS = 4  # comparable days of the week
 
 
 def of_last_week(
     plain: Float[Array, "depots days"], observed: Float[Array, "depots days"]
 ) -> tuple[Float[Array, "depots days"], Float[Array, "depots days"]]:
     """Distance of the week up to each day from the anchor of the week after it, in log counts, and
-    which share of that is to be followed."""
+    the share of it to follow."""
     weeks_known = trailing_sum(observed, WEEKS, every=7)
     comparable = observed * (weeks_known > 1).astype(jnp.float32)
     distance = (plain - trailing_sum(plain, WEEKS, every=7) / jnp.maximum(weeks_known, 1.0)) * comparable
@@ -53,9 +53,9 @@ def followed(
     moved: Float[Array, " depots"],
     trust: Float[Array, " depots"],
 ) -> Float[Array, "depots horizon"]:
-    """Medians in log counts that have gone as far from the anchor as the last week says, by their
-    mean over the open days of the first week ahead; what they went by themselves in that direction
-    counts."""
+    """Move medians in log counts as far from the anchor as the last week indicates, by their mean
+    over the open days of the first week ahead, minus the distance in that direction that they
+    already have."""
     week = open_[:, :7]
     gone = ((center - anchor)[:, :7] * week).sum(axis=1) / jnp.maximum(week.sum(axis=1), 1.0)
     rest = moved - jnp.clip(gone, jnp.minimum(moved, 0.0), jnp.maximum(moved, 0.0))

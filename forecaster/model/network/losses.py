@@ -1,9 +1,9 @@
 """Huber quantile loss on log counts.
 
 Quantiles pass through a monotone map, so quantiles of log counts are the logs of quantiles of
-counts and the loss may be taken on either; on logs a busy depot weighs no more than a quiet one,
-and the Huber form keeps a spike day from exploding the gradient. Source: Koenker & Bassett 1978
-(pinball); Dabney et al. 2018, arXiv:1710.10044, eq. 10 (Huber).
+counts, and the loss may use either; on logs, a busy depot weighs no more than a quiet one, and the
+Huber form keeps a spike day from exploding the gradient. Source: Koenker & Bassett 1978 (pinball);
+Dabney et al. 2018, arXiv:1710.10044, eq. 10 (Huber).
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ def huber_quantile(
     observed: Bool[Array, "*shape"],
     levels: Float[Array, " levels"],
 ) -> Float[Array, ""]:
-    """Mean over the known actuals and all levels of the Huber pinball loss; 0 when nothing is
-    known."""
+    """Mean Huber pinball loss over the known actuals and all levels; 0 if nothing is known."""
     error = jnp.where(observed, actual, 0.0)[..., None] - forecast
     size = jnp.abs(error)
     huber = jnp.where(size <= DELTA, 0.5 * error * error / DELTA, size - 0.5 * DELTA)

@@ -1,4 +1,4 @@
-"""The network's parameters as a flax module, which names and initializes them;
+"""The network's parameters as a flax module that names and initializes them;
 `encoder_decoder.forward` computes with them."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from forecaster.model.network.encoder_decoder import WIDER, Architecture
 
 
 class Network(nnx.Module):  # type: ignore[misc]  # flax has no types here
-    """Learned parameters, but for what members share."""
+    """Learned parameters of one member, without those that members share."""
 
     def __init__(self, shape: Architecture, rngs: nnx.Rngs) -> None:
         hidden, embedded = shape.hidden, sum(_width(labels) for labels in shape.labels)
@@ -32,7 +32,7 @@ class Network(nnx.Module):  # type: ignore[misc]  # flax has no types here
 
 
 def initialized(shape: Architecture, key: Array) -> dict[str, Any]:
-    """The parameters that a key draws, a tree of arrays; lists of nnx are dictionaries with keys
+    """Draw the parameters from a key, as a tree of arrays; lists of nnx are dictionaries with keys
     "0", "1", …"""
     tree: dict[str, Any] = _string_keys(nnx.to_pure_dict(nnx.state(Network(shape, nnx.Rngs(params=key)), nnx.Param)))
     return tree

@@ -1,5 +1,5 @@
-"""Log counts of each day of the history, and the levels against which they are measured; (depots,
-days)."""
+"""Log counts of each day of the history, and the levels relative to which they are measured;
+(depots, days)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ LEVEL = 28  # days of the local level
 
 
 class Levels(NamedTuple):
-    """Mean log counts up to each day, and the numbers of known days of which they are."""
+    """Mean log counts up to each day, and the number of known days in each mean."""
 
     level: Array  # of four weeks, else of a year, else of all depots
     days: Array
     year: Array
     year_days: Array
-    week: Array  # else the level
+    week: Array  # of the last week, else the level
     week_days: Array
     week_sum: Array
 
@@ -30,17 +30,16 @@ class Series(NamedTuple):
     """Known values of each day of the history."""
 
     log: Array
-    plain: Array  # without what holidays did
+    plain: Array  # without the effects of holidays
     observed: Array
     surprise: Array
-    surprising: Array  # where that is known
-    usual: Array  # how far it usually is from 0
+    surprising: Array  # where the surprise is known
+    usual: Array  # its usual absolute size
     level: Array
 
 
 def log_counts(demand: Array, open_: Array) -> tuple[Array, Array]:
-    """Log counts, 0 where a day is not known or the depot was closed, and the mask of the
-    others."""
+    """Return log counts, 0 on days that are unknown or closed, and the mask of the other days."""
     usable = jnp.isfinite(demand) & (open_[:, : demand.shape[1]] > 0)
     observed = usable.astype(jnp.float32)
     return jnp.where(usable, jnp.log1p(jnp.where(usable, demand, 0.0)), 0.0), observed
@@ -52,10 +51,10 @@ def week_mean(x: Array, known: Array) -> Array:
 
 
 def levels(log: Array, plain: Array, observed: Array, mean: Float[Array, ""]) -> Levels:
-    """Local levels, against which the rest is measured so that large and small depots share one
-    network.
+    """Local levels, relative to which other values are measured, so that large and small depots
+    share one network.
 
-    They are sums of whole weeks, which are there already.
+    They are sums of whole weeks, which are already available.
     """
     week_days, week_sum, plain_sum = (trailing_sum(x, 7) for x in (observed, log, plain))
     days, year_days = (trailing_sum(week_days, length // 7, every=7) for length in (LEVEL, YEAR))

@@ -1,8 +1,8 @@
-"""What is out of the usual on special days, measured of the days that are known and foretold of
-those to come.
+"""Deviations from the usual on special days: measured on known days, and predicted for days to
+come.
 
-Log counts of a window, (depots, days); nothing here knows of origins: who calls it takes of each
-value what an origin knows.
+Log counts of a window, (depots, days). This module has no origins: the caller takes from each value
+what an origin knows.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from jax import Array
 from forecaster.model.network.day_sums import WEEKS, YEAR, between, shift, trailing_sum
 from forecaster.model.network.series import Series
 
-# days from a day near a holiday back to its counterpart, which the last one says
+# days from a day near a holiday back to its counterpart, which is the last calendar feature
 LEAST_BACK, MOST_BACK = 330, 400
-SURE = 14  # days that tell how far the anchor usually misses, at least
-# log counts between the weeks before and after a day, from which on the level moved there
+SURE = 14  # fewest days for an estimate of the anchor's usual error
+# log counts between the weeks before and after a day, above which the level moved there
 MOVED = 1.0
-# log counts between the highest and the lowest of those same weekdays, from which on they tell no
+# log counts between the highest and the lowest of those same weekdays, above which there is no
 # usual
 SWING = 2.0
-MOST_SPECIAL = 2.0  # log counts that a special day adds to the anchor or takes from it, at most
-ALIKE = 0.3  # of what distinguishes two weekdays, the share that goes where both are days off
+MOST_SPECIAL = 2.0  # largest effect of a special day on the anchor, in log counts, up or down
+ALIKE = 0.3  # share of the difference of two weekdays that disappears if both are days off
 LARGEST = 100.0  # log counts, above any
-# ordinary days that are counted with those few special ones from which others are foretold
+# ordinary days that are added to the few special ones of a prediction (shrinkage)
 DOUBT = 1.0
 
 
 class SpecialDays(NamedTuple):
-    """Known values by which special days are foretold, (depots, days); of counterparts on the days
-    from `start` on."""
+    """Known values that predict special days, (depots, days); counterparts are on the days from
+    `start` on."""
 
     start: int
     surprise_then: Array
@@ -45,7 +45,7 @@ class SpecialDays(NamedTuple):
     usual: Array
 
     def ahead(self, skipped: int) -> Array:
-        """Deviation of the days from `start` on from the usual, as known so many days and a week
+        """Deviation of the days from `start` on from the usual, as known `skipped` days and a week
         before each."""
 
         def as_known(x: Array) -> Array:
@@ -66,10 +66,9 @@ class SpecialDays(NamedTuple):
 
 
 def of_year(series: Series, back: Array, day_off: Array, start: int) -> SpecialDays:
-    """Known values by which each day near a holiday is foretold: its counterpart of last year, and
-    the days off of the year. A day on which demand moved to another level says nothing, as no
-    holiday did that, nor one before which nothing was usual.
-    """
+    """Known values that predict each day near a holiday: its counterpart of last year, and the days
+    off of the year. Days on which demand moved to another level are ignored, because no holiday
+    caused that, and days before which nothing was usual."""
     days = series.log.shape[1]
     weekday = weekday_effect(series.plain, series.observed, series.level)
     trusted = series.surprising * (1.0 - level_shifts(series.plain, series.observed))
@@ -86,13 +85,13 @@ def of_year(series: Series, back: Array, day_off: Array, start: int) -> SpecialD
 
 
 def surprises(log: Array, observed: Array, near: Array) -> tuple[Array, Array, Array, Array]:
-    """Log counts without what is out of the usual near holidays, what the anchor missed of each
-    day, where that is known, and how far the anchor usually misses; each (depots, days).
+    """Return log counts without deviations near holidays, the error of the anchor on each day, the
+    days on which it is known, and its usual size; each (depots, days).
 
-    Days near a holiday are held to the usual before they make an anchor or a level, as Christmas
-    says little of the Thursdays after it. Twice, since one holiday may lie among the days that
-    another is measured against. What the other days of the last week had out of the usual is theirs
-    as well: a depot that lost a customer near a holiday has lost him afterwards too.
+    Days near a holiday are held to the usual before they enter an anchor or a level, because
+    Christmas says little about the Thursdays after it. Twice, since one holiday may be among the
+    reference days of another. The deviations of the other days of the last week are not removed: a
+    depot that lost a customer near a holiday has lost that customer afterwards too.
     """
     weeks_observed = shift(trailing_sum(observed, WEEKS, every=7), 7)
     measured = observed * (weeks_observed > 0).astype(jnp.float32)
@@ -118,10 +117,9 @@ def surprises(log: Array, observed: Array, near: Array) -> tuple[Array, Array, A
 
 
 def level_shifts(plain: Array, observed: Array) -> Array:
-    """1 on days between four weeks and four that are not alike: there demand moved to another
-    level, as where a depot opened again, and no holiday did it. What came after a day is known of
-    one that lies a year back.
-    """
+    """Return 1 on days between two dissimilar spans of four weeks: demand moved to another level
+    there, as when a depot reopened, and no holiday caused it. The days after a day are known if it
+    lies a year back."""
     weeks_observed = trailing_sum(observed, WEEKS, every=7)
     mean = trailing_sum(plain, WEEKS, every=7) / jnp.maximum(weeks_observed, 1.0)
     days, ahead = observed.shape[1], 7 * WEEKS
@@ -130,10 +128,9 @@ def level_shifts(plain: Array, observed: Array) -> Array:
 
 
 def swings(plain: Array, observed: Array) -> Array:
-    """1 on days before which the same weekdays lay so far apart that none of them is the usual, as
-    where a site was shut every other week and its counts say so: compared with their mean an ordinary day
-    looks special.
-    """
+    """Return 1 on days whose preceding same weekdays lie so far apart that none of them is the
+    usual, as when a site was shut every other week and its counts show it: compared with their
+    mean, an ordinary day looks special."""
     highest, lowest = jnp.zeros_like(plain), jnp.full_like(plain, LARGEST)
     for week in range(1, WEEKS + 1):
         value, is_known = shift(plain, 7 * week), shift(observed, 7 * week) > 0
@@ -143,14 +140,14 @@ def swings(plain: Array, observed: Array) -> Array:
 
 
 def weekday_effect(plain: Array, observed: Array, level: Array) -> Array:
-    """Deviation of each day's weekday from the level, by its last four weeks, (depots, days)."""
+    """Deviation of each day's weekday from the level, from its last four weeks, (depots, days)."""
     weeks_observed = trailing_sum(observed, WEEKS, every=7)
     above = trailing_sum(plain, WEEKS, every=7) / jnp.maximum(weeks_observed, 1.0) - level
     return jnp.where(weeks_observed > 0, above, 0.0)
 
 
 def days_off_of_year(height: Array, off: Array) -> tuple[Array, Array]:
-    """Deviation of the days off of the year up to each day from the level, summed, and their
+    """Sum of the deviations from the level on the days off of the year up to each day, and their
     number; each (depots, days)."""
     height = jnp.clip(height, -MOST_SPECIAL, MOST_SPECIAL) * off
     heights, count = (trailing_sum(trailing_sum(x, 7), YEAR // 7, every=7) for x in (height, off))
@@ -160,18 +157,19 @@ def days_off_of_year(height: Array, off: Array) -> tuple[Array, Array]:
 def out_of_the_usual(
     surprise: Array, free: Array, free_weekday: Array, off: Array, weekday: Array, height: Array, trust: Array
 ) -> Array:
-    """Deviation of each day from the usual by its counterpart and by the days off of a year, each
-    (depots, days).
+    """Deviation of each day from the usual, from its counterpart and from the days off of a year,
+    each (depots, days).
 
-    `surprise` is the counterpart's, 0 where there is none, and no more of it, as the rest is last
-    year's weather, by which a network would know the date. `free` marks that it was a day off, of
-    which `free_weekday` says how far above the level its weekday was. `off` and `weekday` are the
-    day's own; `height` is how far above the level the days off of a year were in the mean, and
-    `trust` the share of it to be trusted. Of two days off a part of what distinguishes their weekdays
-    goes. A day off whose counterpart was none has next to it what days off have as a rule; a day
-    like others whose counterpart was a day off has what is left without that.
+    `surprise` is the counterpart's, 0 if there is none; nothing else of the counterpart is used,
+    because the rest is last year's weather, from which a network would learn the date. `free` marks
+    that it was a day off, and `free_weekday` is the height of its weekday above the level. `off`
+    and `weekday` are the day's own; `height` is the mean height of the days off of a year above the
+    level, and `trust` the share of it to trust. Between two days off, part of the difference of
+    their weekdays disappears. A day off whose counterpart was not one gets the typical effect of
+    days off in addition; an ordinary day whose counterpart was a day off gets the rest without that
+    effect.
     """
-    # as a rule, on such a weekday
+    # typical effect on such a weekday
     of_off = trust * (height - jnp.where(off > 0, weekday, free_weekday))
     as_then = surprise + ALIKE * (free_weekday - weekday)
     left = jnp.where(
@@ -184,34 +182,34 @@ def out_of_the_usual(
 
 
 def of_last_holidays(surprise: Array, usual: Array, near: Array) -> Array:
-    """Mean deviation of the days near holidays of the last week, those of `near`, (depots, days).
+    """Mean deviation of the days near holidays in the last week, those of `near`, (depots, days).
 
-    It goes on until the holidays are over, as from Christmas to the new year: that is all that is
-    known of the first ones that a depot sees. Of a holiday itself nothing follows for the days
+    It continues until the holidays are over, as from Christmas to the new year: nothing else is
+    known of the first holidays that a depot sees. A holiday itself says nothing about the days
     after it.
     """
-    usual = shift(usual, 7)  # of a week before
+    usual = shift(usual, 7)  # as of a week before
     beyond = excess(jnp.clip(surprise, -MOST_SPECIAL, MOST_SPECIAL), usual) * near
     return trailing_sum(beyond, 7) / (trailing_sum(near, 7) + DOUBT)
 
 
 def without_counterpart(near: Array, surprising: Array, back: Array, start: int) -> Array:
-    """1 on the days near a holiday from `start` on of whose counterpart nothing is known."""
+    """Return 1 on the days near a holiday from `start` on whose counterpart is unknown."""
     return near[:, start:] * (counterparts(surprising, back, start) == 0).astype(jnp.float32)
 
 
 def excess(surprise: Array, usual: Array) -> Array:
-    """Part of a surprise that is more than usual."""
+    """Part of a surprise that exceeds the usual."""
     beyond = jnp.maximum(jnp.abs(surprise) - usual, 0.0)
     return jnp.where(surprise > 0, beyond, -beyond)
 
 
 def counterparts(x: Array, back: Array, start: int) -> Array:
-    """Values of x so many days back (depots, days and horizon) from each day from `start` on; 0
-    where that is 0.
+    """Values of x `back` days (depots, days and horizon) before each day from `start` on; 0 where
+    `back` is 0.
 
-    As a sum over all days that may be meant, as a gather would be one of the few operations that
-    are no product or sum.
+    A sum over all possible days, because a gather would be one of the few operations that are no
+    product or sum.
     """
     end = back.shape[1]
     first, last = start - MOST_BACK, end - LEAST_BACK

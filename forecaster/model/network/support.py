@@ -1,9 +1,8 @@
-"""Bound of a depot's quantiles by the largest count that its days know: what lies far beyond it is
-not promised.
+"""Bound of a depot's quantiles, from the largest count of its known days.
 
-Distances in log counts explode where days of nothing and of thousands take turns, or where a site
-was shut every other week: a step from 0 to 15,000 is a factor of 15,001, and the same again is no
-orders that anybody has. Of the counts of eight real datasets one in 10,000 lies beyond this bound.
+Distances in log counts explode if days of zero and of thousands alternate, or if a site was shut
+every other week: a step from 0 to 15,000 is a factor of 15,001, and the same factor again is no
+realistic demand. Of the counts of eight real datasets, one in 10,000 exceeds this bound.
 """
 
 from __future__ import annotations
@@ -16,20 +15,19 @@ from jaxtyping import Float
 from forecaster.model.network.features import Window
 from forecaster.model.network.special_days import MOST_SPECIAL
 
-# times one more than the largest count, in the first week ahead; once more in each further week
+# times one plus the largest count, in the first week ahead; once more in each further week
 TIMES_MOST = 2.0
-ENOUGH_DAYS = 28  # days that a depot must know, or its history supports nothing and bounds nothing
-# log counts by which a covariate that a depot has never had may go beyond
+ENOUGH_DAYS = 28  # known days; the history of a depot with fewer sets no bound
+# log counts by which a covariate that a depot has never had may raise the bound
 MOST_UNSEEN = MOST_SPECIAL
 LARGEST_LOG = 20.0  # log counts, above any
 
 
 def bound(window: Window, horizon: int) -> Float[Array, "depots horizon"]:
-    """The largest log count that each day's quantiles may say; `LARGEST_LOG` of a depot that knows
-    too few days.
+    """Largest log count of each day's quantiles; `LARGEST_LOG` for a depot with too few known days.
 
-    A covariate that lies outside of what it was on the days that the depot knows, as its first
-    event of a kind, may be what other depots have taught: on such a day the bound lies higher.
+    A covariate outside its range on the depot's known days, as its first event of a kind, may have
+    an effect learned from other depots: the bound of such a day is higher.
     """
     days = window.demand.shape[1]
     is_known = jnp.isfinite(window.demand) & (window.open[:, :days] > 0)
@@ -43,8 +41,8 @@ def bound(window: Window, horizon: int) -> Float[Array, "depots horizon"]:
 
 
 def _unseen(window: Window, is_known: Array, horizon: int) -> Array:
-    """1 on days ahead on which some covariate lies below or above all that it was on known days,
-    (depots, horizon)."""
+    """Return 1 on days ahead on which some covariate lies outside its range on known days, (depots,
+    horizon)."""
     days = window.demand.shape[1]
     before, ahead = window.covariates[:, :days], window.covariates[:, -horizon:]
     least = jnp.where(is_known[..., None], before, jnp.inf).min(axis=1)

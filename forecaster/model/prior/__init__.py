@@ -1,2 +1,2 @@
-"""The prior: parameters that were pretrained on other networks' days, from which a training may
-begin."""
+"""The prior: parameters pretrained on the data of other networks, as a starting point of a
+training."""

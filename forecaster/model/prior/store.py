@@ -1,8 +1,7 @@
-"""The prior on disk: a pretrained model with all that it was made of, believed only where its
-digest is right.
+"""The prior on disk: a pretrained model with its provenance, trusted only if its digest matches.
 
-`prior.npz` is a candidate as `serialization` writes it; `prior.json` next to it says its SHA-256 and
-where it comes from: command, seed, version, panels with their licences, days and depots.
+`prior.npz` is a candidate as `serialization` writes it; `prior.json` next to it has its SHA-256 and
+its origin: command, seed, version, panels with their licenses, days and depots.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from forecaster.core.forecast import Candidate, Prior
 from forecaster.errors import TrainingError
 
 FOLDER = Path(__file__).parent
-MOST_BYTES = 2_000_000  # of a prior, which goes with the package
+MOST_BYTES = 2_000_000  # limit of a prior, which is part of the package
 _REMEDY = "reinstall the package, or set training.start: fresh"
 
 
 def save(model: Candidate, provenance: Mapping[str, Any], folder: Path) -> str:
-    """Write a prior and its provenance into `folder`; returns its digest. Raises ValueError where
-    it is too large."""
+    """Write a prior and its provenance into `folder`; return its digest. Raises ValueError if it is
+    too large."""
     from forecaster.model.export import serialization
 
     content = serialization.to_bytes(model)
@@ -38,8 +37,7 @@ def save(model: Candidate, provenance: Mapping[str, Any], folder: Path) -> str:
 
 
 def load(folder: Path = FOLDER) -> Prior:
-    """The prior. Raises TrainingError where there is none, or one that is not what its provenance
-    says."""
+    """Load the prior. Raises TrainingError if there is none, or it does not match its provenance."""
     from forecaster.model.export import serialization
 
     file, expected = folder / "prior.npz", digest(folder)
@@ -57,7 +55,7 @@ def load(folder: Path = FOLDER) -> Prior:
 
 
 def digest(folder: Path = FOLDER) -> str:
-    """The SHA-256 that the prior has to have. Raises TrainingError where nothing says so."""
+    """Return the SHA-256 that the prior must have. Raises TrainingError if it cannot be read."""
     file = folder / "prior.json"
     try:
         return str(json.loads(file.read_text("utf-8"))["sha256"])

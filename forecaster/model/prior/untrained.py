@@ -1,9 +1,9 @@
-"""Untrained candidate: the prior as it is, in the shape of a pipeline's network, with no step of
+"""Untrained candidate: the unchanged prior in the shape of a pipeline's network, without a step of
 training.
 
-Inputs that the prior does not know, as a pipeline's own covariates and static attributes, count for
-nothing (`warm_start`). What is measured of the panel is what a training measures too: the counts'
-level, and how many years there are of them.
+Inputs that the prior does not know, such as a pipeline's own covariates and static attributes, have
+no effect (`warm_start`). As in a training, the level of the counts and the number of their years
+are measured on the panel.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from forecaster.model.prior import store, warm_start
 
 
 def candidate(panel: Panel, spec: Spec, prior: Prior | None = None) -> Candidate:
-    """The prior, by default the package's own, for the depots of a panel and what is known up to
+    """Return the prior, by default the package's own, for the depots of a panel and its data up to
     its cutoff.
 
-    Not calibrated. Raises TrainingError where the network has another width or depth than the prior
-    or the prior's file is damaged, NoUsableData where nothing was observed.
+    Not calibrated. Raises TrainingError if the network has another width or depth than the prior or
+    the prior's file is damaged, NoUsableData if nothing was observed.
     """
     prior = prior or store.load()
     shape, learned = train.architecture(panel, spec), prior.model.parameters

@@ -1,10 +1,10 @@
-"""Warm start: a training's first parameters from the prior's, input by input.
+"""Warm start: initialize a training's parameters from the prior's, input by input.
 
-The prior's rows go to the inputs that it knows by name (its features, the calendar's, covariates).
-An input that only the pipeline has, as its own covariates and static attributes, starts at zero:
-the network begins as the prior itself, and learns what the input is worth. `size` is measured
-against other counts than the prior's, which its row and the bias make up for, so that what the
-prior learned of busy and quiet depots stays true in orders a day.
+The prior's rows are assigned by the names of the inputs (its features, the calendar's, covariates).
+An input that only the pipeline has, such as its own covariates and static attributes, starts at
+zero: the network begins as the prior itself, and learns the value of the input. `size` is measured
+relative to other counts than the prior's; its row and the bias compensate, so that what the prior
+learned about busy and quiet depots stays valid in orders per day.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ Kernel = NDArray[np.float32]  # (members, inputs, units)
 def parameters(
     fresh: Mapping[str, Any], prior: Prior, panel: Panel, shape: Architecture, constants: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The members' first parameters: `fresh` ones (members first) with what the prior knows in
-    their place.
+    """Return the members' first parameters: `fresh` ones (members first), replaced by the prior's
+    where it has them.
 
-    Members take turns where there are more of them than the prior has. Days of the horizon beyond
-    the prior's start as its last one, quantile levels as the prior's where all of them are the
-    same, and else the median alone. Raises TrainingError where the network has another width or
+    If there are more members than the prior has, its members are repeated. Days of the horizon
+    beyond the prior's start as its last one; quantile levels start as the prior's if all of them
+    are equal, else only the median does. Raises TrainingError if the network has another width or
     depth than the prior.
     """
     old = prior.model
@@ -80,8 +80,8 @@ def _for_members(x: NDArray[np.float32], members: int) -> NDArray[np.float32]:
 
 
 def _by_name(fresh: Kernel, names: Sequence[str], kernel: Kernel, old_names: Sequence[str]) -> Kernel:
-    """The rows of `kernel` under the names of the inputs; zeros for inputs that it does not know,
-    the statics last."""
+    """Return the rows of `kernel` by the names of the inputs; zeros for inputs that it does not
+    know, the statics last."""
     rows = np.zeros_like(fresh)
     place = {name: row for row, name in enumerate(old_names)}
     for row, name in enumerate(names):
@@ -91,13 +91,13 @@ def _by_name(fresh: Kernel, names: Sequence[str], kernel: Kernel, old_names: Seq
 
 
 def _moved(kernel: Kernel, names: Sequence[str], old: Mapping[str, Any], new: Mapping[str, Any]) -> NDArray[np.float32]:
-    """Change of the bias, as the mean log count is another than the prior's, (members, units)."""
+    """Change of the bias for a mean log count that differs from the prior's, (members, units)."""
     by = (float(new["mean"]) - float(old["mean"])) / float(old["spread"])
     return np.asarray(np.float32(by) * kernel[:, names.index("size")])
 
 
 def _resized(kernel: Kernel, names: Sequence[str], old: Mapping[str, Any], new: Mapping[str, Any]) -> Kernel:
-    """The kernel for sizes that are measured in another spread of log counts than the prior's."""
+    """Rescale the kernel of `size` for a spread of log counts that differs from the prior's."""
     resized = kernel.copy()
     resized[:, names.index("size")] *= np.float32(float(new["spread"]) / float(old["spread"]))
     return resized

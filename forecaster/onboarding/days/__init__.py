@@ -1,2 +1,2 @@
-"""Days in files of somebody: numbers that count them, their zone, and columns that say when rows
-and depots count."""
+"""Days in a user's files: serial numbers of days, their zone, and columns for recording times and
+for the lifespans of depots."""

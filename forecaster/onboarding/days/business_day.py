@@ -1,4 +1,4 @@
-"""Business day of orders that run past midnight: the hour at which nothing happens begins a new one."""
+"""Business day of orders that continue past midnight: it begins at the hour without activity."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from forecaster.onboarding.description.readings import Description
 _CLOCK = r"[T ](?P<hour>[0-9]{1,2}):[0-9]{2}(?::[0-9.]+)?(?: ?(?P<half>[APap])[Mm])?"
 _FEWEST = 100  # rows with a time of day
 _QUIET = 3  # hours without a row
-_NIGHT = 0.02  # of the rows come after midnight and before the quiet hours
-_LATE = 0.01  # of the rows come in the last hour of the day, at least
+_NIGHT = 0.02  # minimum share of the rows between midnight and the quiet hours
+_LATE = 0.01  # minimum share of the rows in the last hour of the day
 
 
 def of(description: Description) -> tuple[Description, tuple[str, str] | None]:
-    """The readings on business days, and the value of `demand.day_starts` with its evidence; as they
-    are, and None, where nothing runs past midnight."""
+    """Readings on business days, and the value of `demand.day_starts` with its evidence; unchanged,
+    and None, if nothing continues past midnight."""
     rows = description.rows
     if description.aggregate == "none" or description.layout not in ("long", "single"):
         return description, None
     moments = rows["moment"].astype("str")
-    if moments.str.contains(WITH_OFFSET).any():  # its hours are not those of the site's clock
+    if moments.str.contains(WITH_OFFSET).any():  # these hours are not local time of the site
         return description, None
     hours = _hours(moments)
     start = _quiet_hour(hours[~np.isnan(hours)])
@@ -41,7 +41,7 @@ def of(description: Description) -> tuple[Description, tuple[str, str] | None]:
 
 
 def _hours(moments: Any) -> Any:
-    """The hour of each time of day, NaN where there is none."""
+    """Hour of each time of day; NaN if there is none."""
     clock = pc.extract_regex(pa.array(moments, pa.string()), _CLOCK)  # several times as fast as pandas
     hours = pd.to_numeric(pc.struct_field(clock, "hour").to_pandas(), errors="coerce").to_numpy(float)
     half = pc.struct_field(clock, "half").to_pandas().str.lower()
@@ -50,7 +50,7 @@ def _hours(moments: Any) -> Any:
 
 
 def _quiet_hour(hours: Any) -> int | None:
-    """First hour of the quiet part of the night, after rows past midnight; None where there is none."""
+    """First hour of the quiet part of the night, after rows past midnight; None if there is none."""
     if len(hours) < _FEWEST:
         return None
     counts = np.bincount(hours.astype(int) % 24, minlength=24) / len(hours)

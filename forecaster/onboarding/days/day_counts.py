@@ -1,5 +1,4 @@
-"""Days that a file counts as numbers: seconds or milliseconds since 1970, or days as spreadsheets
-do."""
+"""Days written as numbers: seconds or milliseconds since 1970, or serial numbers of spreadsheets."""
 
 from __future__ import annotations
 
@@ -16,15 +15,14 @@ from forecaster.demand.parsing import Notation
 from forecaster.onboarding import column_names, notation
 from forecaster.onboarding.tables import FileTable
 
-_YEARS = pd.Timestamp("2000-01-01"), pd.Timestamp("2100-01-01")  # of which such numbers tell
+_YEARS = pd.Timestamp("2000-01-01"), pd.Timestamp("2100-01-01")  # plausible range of such numbers
 _FEW_DAYS = 4
-_RUN = 0.5  # of the days that follow upon another, in a column whose name says nothing
+_RUN = 0.5  # share of consecutive days, in a column whose name is not that of days
 _PARTS = {"unix": 1, "unix_ms": 1000}
 
 
 def form_of(values: Any) -> str | None:
-    """The `date_format` that counts all of these texts as days of this century, None where none
-    does."""
+    """`date_format` by which all of these texts are days of this century; None if there is none."""
     whole = values.str.removesuffix(".0")
     if not len(whole) or not whole.str.fullmatch("[0-9]{5}|[0-9]{9,10}|[0-9]{12,13}").all():
         return None
@@ -36,9 +34,9 @@ def form_of(values: Any) -> str | None:
 
 
 def written_out(table: FileTable) -> FileTable | None:
-    """The table with days for the numbers of a column, and its `date_format` among the settings;
-    None where no column counts days, by its name or in a run of days, or where the file is none of
-    text."""
+    """Table with the numbers of a column replaced by days, and its `date_format` in the settings;
+    None if no column counts days, by its name or as a run of days, or if the file is not a text
+    file."""
     if table.settings["kind"] == "parquet":
         return None
     texts = {name: notation.distinct(table.frame[name]) for name in table.frame}
@@ -58,7 +56,7 @@ def _is_run(values: Any, form: str) -> bool:
 
 
 def _written(column: Any, form: str) -> Any:
-    """The days, or the instants in UTC, in ISO 8601."""
+    """Days, or instants in UTC, in ISO 8601."""
     if form not in _PARTS:
         days = parsing.days(column, ZoneInfo("UTC"), Notation(date_format=form))
         return days.dt.strftime("%Y-%m-%d").astype("str")

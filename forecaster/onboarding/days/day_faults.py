@@ -1,5 +1,5 @@
-"""Why no column of a file holds days: the one that most likely should, its first value, and what is
-wrong with it."""
+"""Reason why no column of a file holds days: the likeliest column, its first value, and its
+problem."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WHOLE = "write all days as in 2024-03-05"
 
 
 def hint(table: FileTable) -> str:
-    """The end of a sentence that says that there are no days; empty where no column is near."""
+    """End of a sentence that reports missing days; empty if no column is similar."""
     if numbered := sources.numbered_days(table.columns):
         return numbered
     names = pd.Series([*table.columns], dtype="str")
@@ -39,7 +39,7 @@ def _is_unread(name: str) -> bool:
 
 
 def _reason(values: Any) -> str:
-    """Problem with days, empty where values are none."""
+    """Problem with days; empty if the values are no days."""
     if parts := notation.two_forms(values):
         first, second = (f"'{part.iloc[0]}' ({len(part) / len(values):.0%})" for part in parts)
         return (
@@ -56,13 +56,13 @@ def _reason(values: Any) -> str:
 
 
 def _are_decimals(values: Any) -> bool:
-    """Have they, as 10.52 has, no place for a day or a month?"""
+    """True for decimals such as 10.52, whose parts cannot be a day or a month."""
     parts = values.str.extract(r"^([0-9]+)[.,]([0-9]+)$").astype("float64")
     return bool((parts > 31).any(axis=None))
 
 
 def _first(table: FileTable, name: str, values: Any) -> str:
-    """The first value of a column and its line, which a Parquet file has not."""
+    """First value of a column and its line, which a Parquet file does not have."""
     header = [cell.strip() for cell in table.cells.rows[table.header_row - 1]]
     place = header.index(name)
     rows = table.cells.rows[table.header_row :]

@@ -1,4 +1,4 @@
-"""From when until when depots are in business: columns of a depots file such as `opening_date` and
+"""Days of opening and closing of depots: columns of a depots file such as `opening_date` and
 `closed_on`."""
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _REASONS = {
 
 @dataclass(frozen=True)
 class Lifespans:
-    """The keys of `depots.columns` with column and reason, the form of their days, and what is left
-    out and why."""
+    """Keys of `depots.columns` with column and reason, the form of their days, and notes on omitted
+    columns."""
 
     columns: tuple[tuple[str, str, str], ...] = ()
     form: str | None = None
@@ -41,13 +41,13 @@ class Lifespans:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns, as the file calls them."""
+        """Names of the columns in the file."""
         return tuple(name for _, name, _ in self.columns)
 
 
 def of(table: FileTable, demand_form: str | None) -> Lifespans:
-    """Openings and closings in a file with a row a depot; `demand_form` is the form of days of the
-    counts, which may be its."""
+    """Openings and closings in a file with one row per depot; `demand_form` is the form of days of
+    the counts, which may apply here, too."""
     names = {key: _named(table.frame, key) for key in _WORDS}
     texts = {key: notation.distinct(table.frame[name]) for key, name in names.items() if name}
     texts = {key: values for key, values in texts.items() if len(values)}
@@ -76,8 +76,8 @@ def _named(names: Iterable[str], key: str) -> str | None:
 
 
 def _forms(values: Any, demand_form: str | None) -> list[str | None]:
-    """The forms in which all values are days, the likeliest first: ISO 8601, that of the counts,
-    their own."""
+    """Forms in which all values are days, the likeliest first: ISO 8601, that of the counts, their
+    own."""
     guessed = notation.date_form(values)
     tried = dict.fromkeys([None, demand_form, *([guessed.form, guessed.rival] if guessed else [])])
     return [form for form in tried if notation.days(values, form).notna().all()]

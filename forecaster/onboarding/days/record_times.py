@@ -1,4 +1,4 @@
-"""When rows were recorded: a column such as `updated_at` that may stand for
+"""Recording times of rows: a column such as `updated_at` that may serve as
 `demand.columns.recorded_at`."""
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from forecaster.onboarding import column_names
 from forecaster.onboarding.description.readings import Description
 from forecaster.onboarding.tables import FileTable
 
-_SOON = 14  # days after the end of its day within which a row is recorded as a rule
-_NEARLY_ALL = 0.9  # of the rows that must be recorded soon, or backtests know too little
-_FEW = 0.02  # of the rows may be recorded before their day is over, which are refused
+_SOON = 14  # days after the end of its day within which a row is usually recorded
+_NEARLY_ALL = 0.9  # share of the rows that must be recorded soon; otherwise backtests know too little
+_FEW = 0.02  # maximum share of the rows recorded before the end of their day, which are rejected
 
 
 @dataclass(frozen=True)
 class RecordedAt:
-    """The column and why it is one; or why the one that looks like it is left out."""
+    """Column and its reason; or the reason why the likeliest one is omitted."""
 
     column: str | None = None
     reason: str = ""
@@ -31,8 +31,7 @@ class RecordedAt:
 
 
 def guess(table: FileTable, readings: Description, zone: ZoneInfo, now: datetime) -> RecordedAt:
-    """Column with the instants at which rows were recorded: nothing where it has no column of such
-    a name."""
+    """Column with the instants at which rows were recorded; nothing if no column has such a name."""
     if readings.recorded_at is not None:
         return RecordedAt(readings.recorded_at, "dates repeated reports: the last report counts")
     used = (readings.depot_column, readings.date_column, readings.demand_column)
@@ -55,7 +54,7 @@ def guess(table: FileTable, readings: Description, zone: ZoneInfo, now: datetime
 
 
 def _why_not(column: Any, readings: Description, zone: ZoneInfo, now: datetime) -> str | None:
-    """Why the product can do nothing with a column, None where it can."""
+    """Reason why a column cannot be used; None if it can."""
     if readings.aggregate != "none":
         return "several rows of a day make its count together, each with another one"
     is_reading = (readings.rows["day"].notna() & readings.rows["demand"].notna()).to_numpy()

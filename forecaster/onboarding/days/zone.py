@@ -1,5 +1,5 @@
-"""On which days instants with an offset fall: days of the pipeline's zone, or of one in which they
-are midnights, or keep one offset all year."""
+"""Days of instants with an offset: days of the pipeline's zone, or of a zone in which they are
+midnights or keep one offset all year."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ WITH_OFFSET = r"[T ][0-9:.]+ ?(?:Z|UTC|GMT|[+-][0-9]{2}(?::?[0-9]{2})?)$"
 
 
 def on_days_of(readings: Description, zone: ZoneInfo) -> tuple[Description, str | None]:
-    """The readings on days of this zone, or of another one in which all instants are midnights or
-    keep one time of day, and that other zone."""
+    """Readings on days of this zone, or of another one in which all instants are midnights or keep
+    one time of day; also return that other zone."""
     moments = readings.rows["moment"]
     if readings.layout == "days" or readings.date_form or not moments.str.contains(WITH_OFFSET).any():
         return readings, None

@@ -1,2 +1,2 @@
-"""Description of a table: what a row is, and which columns are site, day and count; each decision with
-its evidence."""
+"""Description of a table: the meaning of a row, and the columns of site, day and count; each
+decision with its evidence."""

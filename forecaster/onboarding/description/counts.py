@@ -15,20 +15,20 @@ from forecaster.onboarding.description.identities import Identity, identities
 from forecaster.onboarding.description.questions import ROW_COUNT, Choice, Question
 
 _NEARLY_ALL = 0.95
-_PARTS = 0.1  # of the rows are not the first one of their site and day
-_GRID = 100  # times of day that a table of readings has at most
-_DENSE = 0.5  # of the times of day have a row of each site and day, of readings
+_PARTS = 0.1  # share of rows that are not the first one of their site and day
+_GRID = 100  # maximum number of times of day of a table of readings
+_DENSE = 0.5  # share of the times of day with a row for each site and day, for readings
 _CLOCK = r"([0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?(?: ?[AaPp][Mm])?)"
-_LOOKED_AT = 2_000  # moments that show whether the times of day are few
-_SOME, _OFTEN = 20, 0.3  # steps of a running total, and how many of them rise
-_MOSTLY = 0.9  # zeros of a property of events
+_LOOKED_AT = 2_000  # moments sampled to check whether there are few times of day
+_SOME, _OFTEN = 20, 0.3  # steps of a running total, and minimum share of rises
+_MOSTLY = 0.9  # share of zeros of a property of events
 _MEASURES: tuple[column_names.Role, ...] = ("measure", "property", "stock")
 
 
 @dataclass(frozen=True)
 class Count:
-    """The column that is summed, None where each row counts as one; its evidence, and a question where
-    that does not suffice."""
+    """Column that is summed, None if each row counts as one; its evidence, and a question if that
+    is not sufficient."""
 
     column: Column | None
     evidence: str
@@ -39,14 +39,14 @@ class Count:
 class SiteRows:
     """Rows of a table by site and day."""
 
-    sites: Any  # a Series, or one text for all
+    sites: Any  # a Series, or one text for all rows
     days: Any
-    moments: Any  # texts that the days were read from
+    moments: Any  # texts from which the days were read
     orders: tuple[str, ...] = ()  # columns that number rows
-    part: str | None = None  # column that tells rows of a site and day apart
+    part: str | None = None  # column that distinguishes the rows of a site and day
 
     def keys(self) -> Any:
-        """Numbers of the site, day and moment of each row."""
+        """Integer codes of the site, day and moment of each row."""
         codes = pd.factorize(self.sites)[0] if isinstance(self.sites, pd.Series) else 0
         return pd.DataFrame({"site": codes, "day": pd.factorize(self.days)[0], "moment": pd.factorize(self.moments)[0]})
 
@@ -56,8 +56,8 @@ class SiteRows:
         return bool(self.keys().duplicated(["site", "day"]).mean() > _PARTS)
 
     def are_regular(self, counts: Any) -> bool:
-        """True if each site has one row an instant of a grid of few times a day, but for rows that
-        repeat the count of their instant."""
+        """True if each site has one row per instant of a grid of few times per day, except for rows
+        that repeat the count of their instant."""
         keys = self.keys().assign(count=np.asarray(counts))
         if keys["moment"].nunique() == keys["day"].nunique():
             return False
@@ -73,7 +73,7 @@ class SiteRows:
 
 
 def choose(by_name: Mapping[str, Column], names: Sequence[str], rows: SiteRows) -> Count:
-    """Count among the columns of numbers `names`."""
+    """Choose the count among the numeric columns `names`."""
     several = rows.are_several
     is_grid = several and rows.are_regular(np.zeros(len(rows.days)))
     usable = [name for name in names if _why_not(by_name[name], rows, several and not is_grid) is None]
@@ -85,14 +85,15 @@ def choose(by_name: Mapping[str, Column], names: Sequence[str], rows: SiteRows) 
 
 
 def hold_stock(names: Sequence[str]) -> bool:
-    """True if a column says by its name that it is a level, such as free places, rather than a count."""
+    """True if a column's name denotes a level, such as free places, rather than a count."""
     return any(column_names.says(name, "stock") for name in names)
 
 
 def _of_readings(
     by_name: Mapping[str, Column], usable: list[str], counts: list[str], totals: list[str], rows: SiteRows
 ) -> Count:
-    """One row a site and day: the column whose name says a count, the total of others, the only one."""
+    """One row per site and day: the column whose name denotes a count, the total of others, or the
+    only one."""
     pool = counts or usable
     if not pool:
         return Count(None, "")
@@ -108,7 +109,7 @@ def _of_readings(
 
 
 def _of_parts_or_events(by_name: Mapping[str, Column], counts: list[str], totals: list[str], rows: SiteRows) -> Count:
-    """Several rows a site and day: counts of its parts are summed, events are counted."""
+    """Several rows per site and day: counts of parts are summed, events are counted."""
     best = _certain(counts, totals)
     if best is not None and (_are_parts(by_name[best], by_name, rows) or best in totals or _is_quantity(best)):
         return Count(by_name[best], _reason(best, counts, totals))
@@ -137,8 +138,8 @@ def _are_parts(column: Column, by_name: Mapping[str, Column], rows: SiteRows) ->
 
 
 def _certain(pool: list[str], totals: list[str]) -> str | None:
-    """Column that is the count beyond doubt: the only one, the total of others, or the only one that
-    its name says."""
+    """Column that certainly is the count: the only one, the total of others, or the only one with a
+    fitting name."""
     if len(pool) == 1:
         return pool[0]
     if len(totals) == 1 and totals[0] in pool:
@@ -159,7 +160,7 @@ def _reason(name: str, pool: list[str], totals: list[str]) -> str:
 
 
 def _why_not(column: Column, rows: SiteRows, several: bool) -> str | None:
-    """Reason why a column of numbers is no count; None where it may be one."""
+    """Reason why a column of numbers is no count; None if it may be one."""
     name = column.name
     if column_names.is_id(name) or name in rows.orders:
         return "it numbers things"
@@ -182,14 +183,14 @@ def _why_not(column: Column, rows: SiteRows, several: bool) -> str | None:
 
 
 def _is_running_total(column: Column, rows: SiteRows) -> bool:
-    """True for numbers that only rise from day to day at each site, as sums since a first day do."""
+    """True for numbers that only rise from day to day at each site, such as sums since a first day."""
     table = rows.keys().assign(value=column.numbers(column.marks).to_numpy(), day=rows.days.to_numpy())
     steps = table.sort_values(["site", "day"], kind="stable").groupby("site")["value"].diff().dropna()
     return len(steps) > _SOME and bool((steps >= 0).mean() > _NEARLY_ALL and (steps > 0).mean() > _OFTEN)
 
 
 def _is_measure(name: str, role: column_names.Role) -> bool:
-    """True if the last or only words of a name say a measure, and none says a count better."""
+    """True if a name denotes a measure better than a count."""
     return column_names.rank(name, role) < column_names.rank(name, "demand")
 
 

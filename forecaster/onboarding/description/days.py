@@ -16,15 +16,15 @@ _PARTS = {
     "month": "month monat mois mes mese maand miesiac mesic ay",
     "day": "day tag jour dia giorno dag dzien den gun",
 }
-_SAME = 0.95  # of the rows in which two columns hold the same day
+_SAME = 0.95  # share of the rows in which two columns hold the same day
 
 
 @dataclass(frozen=True)
 class DayColumns:
-    """Columns that hold the day, the days, and the texts that they were read from."""
+    """Columns that hold the day, the days, and the original texts."""
 
     names: tuple[str, ...]
-    values: Any  # days, NaT where none can be read
+    values: Any  # days, NaT if unreadable
     moments: Any
     form: str | None = None
     rival_form: str | None = None
@@ -41,8 +41,8 @@ class DayColumns:
 
 
 def candidates(columns: Mapping[str, Column], answers: TableAnswers) -> list[DayColumns]:
-    """Columns of days, the likeliest first: by name, then by place; columns that hold the same days as
-    an earlier one, and instants of recording beside others, are left out."""
+    """Columns of days, the likeliest first: by name, then by position; without columns that hold
+    the same days as an earlier one, and without recording times if there are others."""
     if answers.day is not None:
         return [_of(answers.day, columns)]
     dated = [name for name, column in columns.items() if column.dates is not None]
@@ -58,7 +58,7 @@ def candidates(columns: Mapping[str, Column], answers: TableAnswers) -> list[Day
 
 
 def question(found: list[DayColumns]) -> Question | None:
-    """Question which day counts, where several columns hold different days."""
+    """Question for the relevant day, if several columns hold different days."""
     if len(found) < 2:
         return None
     choices = tuple(Choice(each.answer, f"first row: {each.sample}" + _of_recording(each.names[0])) for each in found)
@@ -84,7 +84,7 @@ def _of(names: tuple[str, ...], columns: Mapping[str, Column]) -> DayColumns:
 
 
 def _triple(columns: Mapping[str, Column]) -> DayColumns | None:
-    """Year, month and day in three columns, whose names differ in that word alone."""
+    """Year, month and day in three columns whose names differ only in that word."""
     for name in columns:
         stem = _stem(name, "year")
         if stem is None:
@@ -99,7 +99,7 @@ def _triple(columns: Mapping[str, Column]) -> DayColumns | None:
 
 
 def _stem(name: str, part: str) -> str | None:
-    """Words of a name without its word for a part of the day; None where it has none."""
+    """Words of a name without its word for a part of the day; None if it has none."""
     words = column_names.normalized(name).split("_")
     rest = [word for word in words if word not in _PARTS[part].split()]
     return "_".join(rest) if len(rest) == len(words) - 1 else None

@@ -1,4 +1,4 @@
-"""Rows that do not count: totals among parts or sites, other measures, plans, cancelled events."""
+"""Rows that do not count: totals among parts or sites, other measures, plans, canceled events."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from forecaster.onboarding.description.questions import Choice, Question
 from forecaster.onboarding.description.sites import is_of_clock
 
 _MOST_KINDS = 60  # values of a column of parts
-_MOST_PARTS = 5_000  # such as products
+_MOST_PARTS = 5_000  # for example products
 _MOST_STATES = 15
-_DENSE = 0.5  # of the times of day have a row of each site and day, of readings
+_DENSE = 0.5  # share of the times of day with a row for each site and day, for readings
 _FEW = 0.05
 
 
 @dataclass(frozen=True)
 class RowFilter:
-    """Condition of `demand.where` with its evidence, and a question where that does not suffice."""
+    """Condition of `demand.where` with its evidence, and a question if that is not sufficient."""
 
     where: Mapping[str, Any] = field(default_factory=dict)
     evidence: tuple[str, ...] = ()
@@ -33,15 +33,15 @@ class RowFilter:
 
 
 def merged(*filters: RowFilter) -> RowFilter:
-    """All filters as one."""
+    """Combine all filters."""
     where = {name: wanted for each in filters for name, wanted in each.where.items()}
     question = next((each.question for each in filters if each.question), None)
     return RowFilter(where, tuple(sentence for each in filters for sentence in each.evidence), question)
 
 
 def kinds(columns: Mapping[str, Column], taken: tuple[str, ...]) -> RowFilter:
-    """Rows of one measure and of what came, where a column names measures, or plan and actual; rows of
-    events that took place."""
+    """Filter for rows of one measure and of actuals, if a column names measures, or plan and
+    actual; and for rows of events that took place."""
     filters: list[RowFilter] = []
     for name, column in columns.items():
         if name in taken or column.dates is not None or (column.are_numbers and not _is_flag(name)):
@@ -61,7 +61,7 @@ def _scenario(column: Column) -> RowFilter | None:
 
 
 def _metric(column: Column) -> RowFilter | None:
-    """Rows of one measure, where a column names measures."""
+    """Filter for rows of one measure, if a column names measures."""
     if not column_names.says(column.name, "metric") or not 2 <= len(column.distinct) <= _MOST_STATES:
         return None
     values = list(column.distinct)
@@ -78,7 +78,8 @@ def _metric(column: Column) -> RowFilter | None:
 
 
 def _states(column: Column) -> RowFilter | None:
-    """Rows of events that took place, where a column has states such as cancelled or refunded."""
+    """Filter for rows of events that took place, if a column has states such as canceled or
+    refunded."""
     if not 2 <= len(column.distinct) <= _MOST_STATES:
         return None
     if _is_flag(column.name):
@@ -95,8 +96,8 @@ def _is_flag(name: str) -> bool:
 
 
 def of_parts(part: Column, rows: Any) -> RowFilter:
-    """Rows of the parts of a site that count once; a question where parts are versions, or one is called
-    a total and is none."""
+    """Filter for rows of the parts of a site that count once; a question if the parts are versions,
+    or one is named like a total but is none."""
     if question := _version_question(part):
         return RowFilter(question=question)
     result = totals(part, rows.assign(part=part.values))
@@ -104,8 +105,8 @@ def of_parts(part: Column, rows: Any) -> RowFilter:
 
 
 def totals(column: Column, rows: Any) -> RowFilter:
-    """Rows of a part, or a site, that is the sum of others; `rows` has site, day, demand and, of a
-    column of parts, part."""
+    """Filter that excludes a part, or a site, that is the sum of others; `rows` has site, day,
+    demand and, for a column of parts, part."""
     values = list(column.distinct)
     if not 3 <= len(values) <= _MOST_KINDS:
         return RowFilter()
@@ -130,7 +131,7 @@ def totals(column: Column, rows: Any) -> RowFilter:
 
 
 def mask(frame: Any, where: Mapping[str, Any]) -> Any:
-    """Marks the rows that fulfil `where`."""
+    """Mark the rows that fulfill `where`."""
     kept = pd.Series(True, index=frame.index)
     for name, wanted in where.items():
         listed = wanted["not"] if isinstance(wanted, Mapping) else wanted
@@ -140,7 +141,7 @@ def mask(frame: Any, where: Mapping[str, Any]) -> Any:
 
 
 def part_column(columns: Mapping[str, Column], keys: Any, taken: tuple[str, ...]) -> str | None:
-    """Column that tells apart the rows of a site and day, such as channels, products or, where most
+    """Column that distinguishes the rows of a site and day, such as channels, products or, if most
     have a row, times of day."""
     for name, column in columns.items():
         if name in taken or column.dates is not None or not 2 <= column.values.nunique() <= _MOST_PARTS:
@@ -158,13 +159,13 @@ def part_column(columns: Mapping[str, Column], keys: Any, taken: tuple[str, ...]
 
 
 def _numbers_parts(name: str) -> bool:
-    """True if a column of numbers may tell parts apart, such as hours or products."""
+    """True if a numeric column may distinguish parts, such as hours or products."""
     says_part = any(column_names.says(name, role) for role in ("part", "calendar", "snapshot"))
     return (says_part or column_names.is_id(name)) and column_names.rank(name, "demand") >= column_names.INEXACT
 
 
 def _version_question(column: Column) -> Question | None:
-    """Question which version of a fact counts, where a column numbers versions."""
+    """Question for the version of a fact that counts, if a column numbers versions."""
     if not column_names.says(column.name, "snapshot"):
         return None
     choices = tuple(Choice(f"{column.name}={value}", "rows of this version") for value in column.distinct[::-1][:5])
@@ -172,7 +173,7 @@ def _version_question(column: Column) -> Question | None:
 
 
 def _total_question(column: Column) -> Question | None:
-    """Question whether rows of a part that is called a total count beside the others."""
+    """Question whether rows of a part named like a total count in addition to the others."""
     named = [value for value in column.distinct if column_names.is_word(value, "total")]
     if not named or len(column.distinct) < 3:
         return None

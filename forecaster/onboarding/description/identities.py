@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-_FEWEST_ROWS = 12  # with all numbers, that tell an identity
+_FEWEST_ROWS = 12  # complete rows needed to find an identity
 _MOST_COLUMNS = 40
-_NEARLY_ALL = 0.95  # of the rows in which a sum holds
+_NEARLY_ALL = 0.95  # share of the rows in which a sum holds
 _TOLERANCE = 0.5
 
 
@@ -23,15 +23,15 @@ class Identity:
 
     @property
     def total(self) -> str | None:
-        """The column that is the sum of the others; None where both groups have several."""
+        """Column that is the sum of the others; None if both groups have several."""
         return self.left[0] if len(self.left) == 1 else None
 
 
 def identities(numbers: Mapping[str, Any]) -> tuple[Identity, ...]:
-    """Identities among columns, each a vector of one length, smallest group first.
+    """Identities among columns, which are vectors of equal length; smallest group first.
 
-    They are the rows, with entries of 0, 1 and -1, of the reduced echelon form of the null space of
-    the table (rows with a gap left out); columns of zeros take no part.
+    They are the rows of the reduced echelon form of the table's null space that only have entries
+    of 0, 1 and -1. Rows of the table with a gap are dropped; columns of zeros are ignored.
     """
     names = [name for name, values in numbers.items() if np.nanmax(values, initial=0) > 0][:_MOST_COLUMNS]
     if len(names) < 3:
@@ -41,7 +41,8 @@ def identities(numbers: Mapping[str, Any]) -> tuple[Identity, ...]:
     if len(table) < max(_FEWEST_ROWS, len(names)):
         return ()
     whole = [_whole(names, table, place) for place in range(len(names))]
-    for tolerance in (1e-6, _TOLERANCE / 2):  # exact sums first: those of rounded numbers are hard to tell from chance
+    # exact sums first: those of rounded numbers are hard to distinguish from chance
+    for tolerance in (1e-6, _TOLERANCE / 2):
         relations = [_identity(row, names, table) for row in _echelon(_null_space(table, tolerance))]
         known = {each for each in [*whole, *relations] if each is not None}
         if known:
@@ -50,7 +51,7 @@ def identities(numbers: Mapping[str, Any]) -> tuple[Identity, ...]:
 
 
 def _null_space(table: Any, tolerance: float) -> Any:
-    """Combinations of columns that are zero within a tolerance a row, as rows."""
+    """Combinations of columns that are zero within a tolerance per row, as rows."""
     scaled = table / np.abs(table).max()
     _, sizes, vectors = np.linalg.svd(scaled, full_matrices=True)
     slack = tolerance / np.abs(table).max() * np.sqrt(len(table))

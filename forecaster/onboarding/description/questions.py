@@ -1,4 +1,4 @@
-"""Questions that a table leaves open, and answers given on the command line."""
+"""Open questions about a table, and answers given on the command line."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from forecaster.errors import SpecError
 Part = Literal["rows", "site", "day", "count", "where"]
 ROWS = ("readings", "events")
 ONE_A_COLUMN = "columns"  # answer to `--site`: each column of counts is a site
-NO_COLUMN = "none"  # answer to `--site`: one site, called as the file is
+NO_COLUMN = "none"  # answer to `--site`: one site, named after the file
 ROW_COUNT = "rows"  # answer to `--count`: each row counts as one
 
 
 @dataclass(frozen=True)
 class Choice:
-    """An answer that fits, in the notation of the command line, and its evidence."""
+    """Possible answer, in the notation of the command line, and its evidence."""
 
     answer: str
     evidence: str
@@ -26,7 +26,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Question:
-    """A decision for which the evidence does not suffice; the likeliest choice comes first."""
+    """Decision without sufficient evidence; the likeliest choice comes first."""
 
     part: Part
     text: str
@@ -35,7 +35,7 @@ class Question:
 
 @dataclass(frozen=True)
 class TableAnswers:
-    """Decisions that were made for the table; None where its evidence decides."""
+    """Decisions made for the table; None where its evidence decides."""
 
     rows: str | None = None
     site: str | None = None
@@ -47,14 +47,14 @@ class TableAnswers:
     def of(
         cls, rows: str | None, site: str | None, day: str | None, count: str | None, where: Sequence[str] = ()
     ) -> Self:
-        """TableAnswers in the notation of the command line. Raises SpecError for `--rows` that is neither
-        readings nor events, and for `--where` that is no condition."""
+        """Parse answers in the notation of the command line. Raises SpecError for `--rows` that is
+        neither readings nor events, and for `--where` that is no condition."""
         if rows is not None and rows not in ROWS:
             raise SpecError(f"--rows: found '{rows}', wanted {' or '.join(ROWS)}")
         return cls(rows, site, _names(day), _names(count), dict(map(condition, where)))
 
     def answered(self, part: Part, answer: str) -> Self:
-        """These answers and a further one."""
+        """These answers plus another one."""
         changes: dict[str, Any] = {part: answer}
         if part in ("day", "count"):
             changes = {part: _names(answer)}
@@ -63,7 +63,7 @@ class TableAnswers:
         return replace(self, **changes)
 
     def refuse_unknown_columns(self, names: Sequence[str], path: object) -> None:
-        """Raise SpecError for an answer that names a column that the table does not have."""
+        """Raise SpecError for an answer that names a column missing in the table."""
         asked = {"--day": self.day or (), "--count": self.count or (), "--where": tuple(self.where)}
         for option, columns in asked.items():
             for name in columns:
@@ -93,7 +93,7 @@ def written(name: str, wanted: Any) -> str:
 
 
 def options(answers: TableAnswers) -> list[str]:
-    """Arguments of the command line that give these answers."""
+    """Command line arguments that give these answers."""
     words: list[str] = []
     for part, value in (("rows", answers.rows), ("site", answers.site)):
         words += [f"--{part}", value] if value is not None else []
@@ -105,8 +105,8 @@ def options(answers: TableAnswers) -> list[str]:
 
 
 class OpenQuestions(SpecError):
-    """A table is understood only in part: its questions with the choices, and the command that answers
-    all of them with the likeliest ones."""
+    """Raised if a table is only partly understood: its questions with the choices, and the command
+    that answers all of them with the likeliest choices."""
 
     def __init__(self, path: object, questions: Sequence[Question], command: str) -> None:
         self.questions, self.command = tuple(questions), command

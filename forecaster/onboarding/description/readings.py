@@ -1,5 +1,4 @@
-"""Readings of a table in long form, with the decisions that made them and the questions that it leaves
-open."""
+"""Readings of a table in long form, with the decisions behind them and the open questions."""
 
 from __future__ import annotations
 
@@ -14,15 +13,15 @@ from forecaster.demand import parsing
 from forecaster.onboarding.description.days import DayColumns
 from forecaster.onboarding.description.questions import NO_COLUMN, ONE_A_COLUMN, ROW_COUNT, Question, TableAnswers
 
-_PARTS = 0.1  # of the depot days have several rows
+_PARTS = 0.1  # share of the depot-days with several rows
 
 Layout = Literal["long", "depots", "days", "single"]
 
 
 @dataclass(frozen=True)
 class Description:
-    """A table's readings in long form, and the decisions that made them. Columns are named as in the
-    file."""
+    """Readings of a table in long form, and the decisions behind them. Columns have their names in
+    the file."""
 
     layout: Layout
     depot_column: str | None
@@ -33,15 +32,15 @@ class Description:
     ignored: tuple[str, ...]  # of a wide table
     rows: Any  # depot, day, demand (NaN where empty), moment (text of the date cell)
     where: Mapping[str, Any] = field(default_factory=dict)
-    part: str | None = None  # column that tells apart the rows of a depot and day
+    part: str | None = None  # column that distinguishes the rows of a depot and day
     recorded_at: str | None = None  # column of snapshots
-    fill_down: bool = False  # of the depot, which stands on the first row of its block
+    fill_down: bool = False  # for the depot, which is only on the first row of its block
     notes: tuple[str, ...] = ()
     questions: tuple[Question, ...] = ()
 
     @property
     def date_column(self) -> str | None:
-        """Column with the day, the first one of three; None where columns are days."""
+        """Column with the day, the first one of three; None if columns are days."""
         return self.day.names[0] if self.day.names else None
 
     @property
@@ -70,7 +69,7 @@ class Description:
 
     @property
     def answers(self) -> TableAnswers:
-        """The decisions as answers of the command line, with the likeliest choice of each question."""
+        """Decisions as answers on the command line, with the likeliest choice for each question."""
         site, chosen = self.depot_column, (self.demand_column or ROW_COUNT,)
         if self.layout == "depots":
             site, chosen = ONE_A_COLUMN, tuple(self.rows["depot"].unique())
@@ -85,7 +84,7 @@ class Description:
 
 
 def rows_of(depots: Any, days_of_rows: Any, counts_of_rows: Any, moments: Any) -> Any:
-    """Table of depot, day, demand and moment, a row for each count."""
+    """Table of depot, day, demand and moment, with one row per count."""
     rows = pd.DataFrame({"demand": counts_of_rows})
     is_series = isinstance(moments, pd.Series)
     return rows.assign(

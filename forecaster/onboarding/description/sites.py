@@ -1,4 +1,4 @@
-"""Site of a row: the column whose values have rows on most days and are no property of an event."""
+"""Site of a row: the column whose values have rows on most days and are not a property of an event."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from forecaster.onboarding.columns import Column
 from forecaster.onboarding.description.questions import NO_COLUMN, Choice, Question
 
 _NEARLY_ALL = 0.95
-_MOST = 0.6  # of the days have rows of a value, of a column that may name sites
+_MOST = 0.6  # share of the days with rows of a value, for a column that may name sites
 _CLOCK = re.compile(
     r"[0-2]?[0-9][:.h][0-5]?[0-9].*|[0-9]{1,2} ?[-–] ?[0-9]{1,2}( ?h| ?Uhr)?|[0-9]{1,2} ?(am|pm|AM|PM|Uhr)"
 )
@@ -36,8 +36,8 @@ _NO_SITE: tuple[column_names.Role, ...] = (
 
 @dataclass(frozen=True)
 class SiteColumn:
-    """The column that names the site, None for one site; its evidence, and a question where that does
-    not suffice."""
+    """Column that names the site, None for a single site; its evidence, and a question if that is
+    not sufficient."""
 
     column: Column | None
     evidence: str
@@ -45,8 +45,8 @@ class SiteColumn:
 
 
 def choose(by_name: Mapping[str, Column], days: Any, taken: Sequence[str]) -> SiteColumn:
-    """Column that names the site: by its name where its values fit, else by its values alone where no
-    other column fits as well."""
+    """Choose the column that names the site: by its name if its values fit, else by its values
+    alone if no other column fits as well."""
     names = [name for name in by_name if name not in taken and _may_name(by_name[name])]
     named = [name for name in column_names.best(names, "depot") if _fits_name(by_name[name], days)]
     if named:
@@ -66,7 +66,7 @@ def choose(by_name: Mapping[str, Column], days: Any, taken: Sequence[str]) -> Si
 
 
 def _of_articles(candidates: list[Column], days: Any) -> SiteColumn:
-    """One site; a question where a column names articles with a row a day each."""
+    """One site; a question if a column names articles with one row per day each."""
     for column in candidates:
         is_one_a_day = columns.repeats(column, days) < 1 - _NEARLY_ALL and column.values.nunique() >= 2
         if column_names.says(column.name, "article") and is_one_a_day and not column.are_numbers:
@@ -76,7 +76,7 @@ def _of_articles(candidates: list[Column], days: Any) -> SiteColumn:
 
 
 def presence(column: Column, days: Any) -> float:
-    """Share of the days on which a value has rows, in its own span, weighted by rows."""
+    """Share of the days with rows of a value within its span, weighted by rows."""
     codes, _ = pd.factorize(column.values)
     numbers = pd.factorize(days, sort=True)[0]
     known = (codes >= 0) & (numbers >= 0)
@@ -95,7 +95,7 @@ def is_of_clock(column: Column) -> bool:
 
 
 def _may_name(column: Column) -> bool:
-    """False for days, fractions, times of day, single values of a name that says something else."""
+    """False for days, fractions, times of day and booleans."""
     if column.dates is not None or is_of_clock(column):
         return False
     if pd.api.types.is_bool_dtype(column.values):
@@ -139,7 +139,7 @@ def _by_name(named: list[Column], all_of_them: list[Column], days: Any) -> SiteC
 
 
 def _is_rival(column: Column, best: Column) -> bool:
-    """True if its name says a site as well, and neither names areas of the other's sites."""
+    """True if its name denotes a site as well, and neither column names areas of the other's sites."""
     ranks = [column_names.rank(each.name, "depot") >= column_names.INEXACT for each in (column, best)]
     if ranks[0] > ranks[1] or column_names.says(column.name, "area"):
         return False

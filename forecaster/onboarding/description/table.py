@@ -1,4 +1,4 @@
-"""Decisions that describe a table: day, site, count and rows that count, each by its evidence or by an
+"""Decisions that describe a table: day, site, count and rows that count, each by evidence or by an
 answer."""
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from forecaster.onboarding.description.questions import NO_COLUMN, ONE_A_COLUMN,
 from forecaster.onboarding.description.readings import Description, rows_of
 from forecaster.onboarding.tables import FileTable
 
-_FEW_DAYS = 4  # headers that are days, and make a table a wide one
-_REPEATED = 0.1  # of the rows of a version that may stand twice
-_BLANK = 0.05  # of the cells of a column of sites
-_LISTED = 12  # columns that a message names
+_FEW_DAYS = 4  # minimum number of headers that are days in a wide table
+_REPEATED = 0.1  # maximum share of repeated rows of a version
+_BLANK = 0.05  # minimum share of blank cells of a column of sites
+_LISTED = 12  # columns named in a message
 
 
 def describe(table: FileTable, answers: TableAnswers | None = None) -> Description:
-    """Description of a table, with `answers` in place of its own evidence.
+    """Describe a table, with `answers` in place of its own evidence.
 
-    Raises SpecError where there are no days, or nothing to count: it says which columns there are
-    and what is wanted.
+    Raises SpecError if there are no days, or nothing to count, stating the existing columns and the
+    requirement.
     """
     answers = answers or TableAnswers()
     answers.refuse_unknown_columns(table.columns, table.path)
@@ -88,9 +88,8 @@ def _site(by_name: dict[str, Column], day: DayColumns, taken: Sequence[str], ans
 
 
 def _filled_down(site: Column, by_name: Mapping[str, Column], day: DayColumns) -> Column | None:
-    """The column of sites, often blank, with each blank cell as the one above it; None where neither
-    one row a site and day follows from this, nor another column says that both rows are of one
-    order."""
+    """Column of sites, often blank, with each blank cell filled from the one above; None unless
+    this gives one row per site and day, or another column shows that both rows belong to one order."""
     words = parsing.words(site.values)
     blank = words == ""
     if blank.mean() < _BLANK:
@@ -102,14 +101,14 @@ def _filled_down(site: Column, by_name: Mapping[str, Column], day: DayColumns) -
 
 
 def _numbers_blocks(words: Any, blank: Any) -> bool:
-    """True if a column has one value in each row with a site and the blank rows below it, as the number
-    of an order has."""
+    """True if a column has one value in each row with a site and the blank rows below it, as an
+    order number does."""
     is_same = words == words.shift()
     return bool(is_same[blank].mean() > 1 - _BLANK and is_same[~blank].mean() < _BLANK)
 
 
 def _is_day_open(found: list[DayColumns], is_event: bool) -> bool:
-    """True if several columns of days differ, and neither a name nor one row a day decides."""
+    """True if several columns of days differ, and neither a name nor one row per day decides."""
     if len(found) < 2:
         return False
     exact = [each for each in found if column_names.rank(each.names[0], "date") < column_names.INEXACT]
@@ -142,8 +141,8 @@ def _long(
 def _without_totals(
     description: Description, by_name: dict[str, Column], depot: Column | None, answers: TableAnswers
 ) -> Description:
-    """The description without rows that are the sum of others: of parts of a site, or of sites. Columns
-    that an answer names in `where` are settled."""
+    """Remove rows that are the sum of others (of parts of a site, or of sites) from the
+    description. Columns named in `where` of an answer are settled."""
     rows = description.rows.rename(columns={"depot": "site"})
     result = filters.RowFilter()
     if description.part is not None and description.aggregate == "sum":
@@ -155,7 +154,7 @@ def _without_totals(
     if depot is not None and is_open and description.aggregate != "count":
         result = filters.totals(depot, rows.drop(columns="site").assign(part=depot.values))
         if result.question is not None:
-            result = filters.RowFilter()  # of many sites some sums are alike by chance
+            result = filters.RowFilter()  # among many sites some sums are equal by chance
     questions = (*description.questions, *filter(None, [result.question]))
     if not result.where:
         return replace(description, questions=questions)
@@ -171,7 +170,7 @@ def _without_totals(
 
 
 def _snapshot(by_name: dict[str, Column], rows: counts.SiteRows, day: DayColumns, depot: Column) -> str | None:
-    """Column that says when, or in which version, a fact was reported again; None where there is none."""
+    """Column with the time or version of a repeated report of a fact; None if there is none."""
     if not rows.are_several:
         return None
     for name, column in by_name.items():
@@ -220,7 +219,7 @@ def _of_count(by_name: dict[str, Column], count: counts.Count, day: DayColumns, 
 def _without_site(
     table: FileTable, by_name: dict[str, Column], day: DayColumns, taken: Sequence[str], answers: TableAnswers
 ) -> Description:
-    """A column a depot, or one series, where no column names depots."""
+    """One column per depot, or one series, if no column names depots."""
     names = [name for name in _numeric(by_name, {*taken}) if by_name[name].dates is None]
     rows = _with_parts(table, by_name, counts.SiteRows("", day.values, day.moments), taken)
     chosen = _wide(by_name, names, rows, answers)
@@ -278,7 +277,7 @@ def _left_out(chosen: wide.CountColumns) -> tuple[str, ...]:
 
 
 def _name_of_site(answers: TableAnswers) -> str:
-    """Name of the only site that was given; empty where the file's name is to be its."""
+    """Given name of the only site; empty if the file's name is to be used."""
     return answers.site if answers.site and answers.site not in (NO_COLUMN, ONE_A_COLUMN) else ""
 
 

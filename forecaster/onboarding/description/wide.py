@@ -1,5 +1,5 @@
-"""Columns of counts without a column of sites: one series, a column a site, or partitions of one
-total."""
+"""Columns of counts without a column of sites: one series, one column per site, or partitions of
+one total."""
 
 from __future__ import annotations
 
@@ -18,21 +18,20 @@ from forecaster.onboarding.description import counts
 from forecaster.onboarding.description.identities import Identity, identities
 from forecaster.onboarding.description.questions import Choice, Question
 
-_ALIKE = 0.3  # correlation of the steps from row to row; without a common week it is about a tenth
+_ALIKE = 0.3  # correlation of the steps from row to row; without a common week it is about 0.1
 _HOUR = re.compile(
     r"(h|hour|hr|std|stunde|heure|ora|hora)[ _]?[0-2]?[0-9]|[0-2]?[0-9][:h][0-5][0-9].*|[0-2]?[0-9]\.[0-5][0-9]"
     r"|[0-2]?[0-9] ?(am|pm|uhr|h)",
     re.IGNORECASE,
 )
-_FEW_TIMES = 6  # columns of hours or weekdays that make a table one of them
+_FEW_TIMES = 6  # minimum number of columns of hours or weekdays in such a table
 _NO_SITE: tuple[column_names.Role, ...] = ("total", "calendar", "other")
 _CALENDAR = ("day_of_week", "day", "month", "quarter", "year")
 
 
 @dataclass(frozen=True)
 class CountColumns:
-    """The columns that count, one for each site or one for all; the columns that do not, with a reason
-    each."""
+    """Columns that count, one per site or one for all; and the other columns, with a reason each."""
 
     names: tuple[str, ...]
     evidence: str
@@ -42,7 +41,7 @@ class CountColumns:
 
 
 def choose(by_name: Mapping[str, Column], names: Sequence[str], rows: counts.SiteRows) -> CountColumns | None:
-    """Columns of counts of a table without a column of sites; None where rows are events."""
+    """Columns of counts of a table without a column of sites; None if rows are events."""
     numbers = {name: columns.numbers(by_name[name], by_name).to_numpy(float) for name in names}
     plain, reasons = _without_other_measures(by_name, names, numbers, rows)
     relations = identities({name: numbers[name] for name in names if name in plain or _is_total(name)})
@@ -63,7 +62,7 @@ def choose(by_name: Mapping[str, Column], names: Sequence[str], rows: counts.Sit
 
 
 def _of_partitions(partition: Identity, totals: Mapping[str, Identity], reasons: dict[str, str]) -> CountColumns:
-    """Two groups of columns with one sum: their total where a column holds it, else one of the groups."""
+    """Two groups of columns with one sum: their total if a column holds it, else one of the groups."""
     both = f"{_plus(partition.left)} is {_plus(partition.right)} in every row: only one of the two counts"
     if totals:
         total = next(iter(totals))
@@ -79,7 +78,7 @@ def _of_partitions(partition: Identity, totals: Mapping[str, Identity], reasons:
 def _single(
     by_name: Mapping[str, Column], names: Sequence[str], rows: counts.SiteRows, reasons: Mapping[str, str]
 ) -> CountColumns | None:
-    """One series, whose count is chosen as that of a table of readings."""
+    """One series, whose count is chosen as in a table of readings."""
     chosen = counts.choose(by_name, [*dict.fromkeys(names)], rows)
     if chosen.column is None:
         if chosen.question is None:
@@ -93,11 +92,11 @@ def _single(
 def _without_other_measures(
     by_name: Mapping[str, Column], names: Sequence[str], numbers: Mapping[str, Any], rows: counts.SiteRows
 ) -> tuple[list[str], dict[str, str]]:
-    """Columns that may count for a site, and of each other one why it does not.
+    """Columns that may be the count of a site, and the reasons against the others.
 
-    A name such as `Nr 2`, `NO` or `Total Wine` is a site's where its counts rise and fall with those
-    of the others. What rises and falls with them and is none, as a forecast or a cost may, is known
-    by its name alone, and a total by being the sum of the others.
+    A name such as `Nr 2`, `NO` or `Total Wine` is a site if its counts are correlated with the
+    others. Other correlated columns, such as forecasts or costs, are recognized only by name, and
+    totals as the sum of the others.
     """
     plain = [name for name in names if not is_doubtful(name)]
     reasons = {name: "by its name" for name in names if name not in plain}
@@ -116,12 +115,12 @@ def _without_other_measures(
 
 
 def is_doubtful(name: str) -> bool:
-    """Does a column's name say something else than a depot's?"""
+    """True if a column's name denotes something other than a depot."""
     return any(column_names.says(name, role) for role in _NO_SITE)
 
 
 def _counts_something(column: Column, values: Any, days: Any) -> bool:
-    """True for counts of a column whose name says something else than a site."""
+    """True for counts in a column whose name denotes something other than a site."""
     name = column.name
     if column_names.says(name, "measure") or column_names.rank(name, "total") < column_names.INEXACT:
         return False
@@ -134,7 +133,7 @@ def _may_be_site(name: str, values: Any, others: Any) -> bool:
 
 
 def _are_measures(by_name: Mapping[str, Column], names: Sequence[str], numbers: Mapping[str, Any]) -> bool:
-    """True if columns are of different units: fractions beside whole numbers, units among the names, or
+    """True if columns have different units: fractions next to integers, units among the names, or
     counts of different things."""
     fractions = {name for name in names if np.nanmean(numbers[name] % 1 != 0) > 0.2}
     if fractions and len(fractions) < len(names):
@@ -146,7 +145,7 @@ def _are_measures(by_name: Mapping[str, Column], names: Sequence[str], numbers: 
 
 
 def _whether_sites(parts: Sequence[str], totals: Sequence[str]) -> Question | None:
-    """Question whether columns are sites, where their names say kinds of things."""
+    """Question whether columns are sites, if their names denote kinds of things."""
     things = [name for name in parts if _says_thing(name)]
     if not things:
         return None
@@ -158,14 +157,14 @@ def _whether_sites(parts: Sequence[str], totals: Sequence[str]) -> Question | No
 
 
 def _says_thing(name: str) -> bool:
-    """True if a name says what is counted rather than where: people, vehicles, an age group."""
+    """True if a name denotes what is counted rather than where: people, vehicles, an age group."""
     if re.fullmatch(r"[<>≤≥] ?[0-9]+|[0-9]+ ?[-–+] ?[0-9]*", name.strip()):
         return True
     return any(column_names.holds_word(name, role) for role in ("thing", "demand", "quantity"))
 
 
 def refuse_times(names: Sequence[str], path: object) -> None:
-    """Raise SpecError where columns are hours of a day or days of a week."""
+    """Raise SpecError if columns are hours of a day or days of a week."""
     hours = [name for name in names if _HOUR.fullmatch(name.strip())]
     hours = hours or [name for name in names if {*map(str, range(24))} <= {*names} and name.isdigit()]
     weekdays = [name for name in names if column_names.is_word(name, "weekdays")]
@@ -198,7 +197,7 @@ def _moves_with(values: Any, others: Any) -> bool:
 
 
 def _is_of_the_calendar(values: Any, days: Any) -> bool:
-    """Does the weekday, the week or another part of the day's date say the value?"""
+    """True if the value is determined by the weekday, the week or another part of the date."""
     parts = [getattr(days.dt, part) for part in _CALENDAR] + [days.dt.isocalendar().week]
     several = [part for part in parts if 1 < part.nunique() <= len(part) / 1.5]
     return any(bool((pd.Series(values).groupby(part.to_numpy()).nunique() <= 1).all()) for part in several)

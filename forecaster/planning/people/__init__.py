@@ -1,1 +1,1 @@
-"""Weeks of people in planning: edits by hand, answers of people, and planning anew after an override."""
+"""Planning of people's weeks: edits by hand, people's answers, and replanning after an override."""

@@ -1,5 +1,5 @@
-"""Forget a person: remove the name wherever the ledger has it. The lake, saved inputs, reports and
-digests have no names of people."""
+"""Forget a person: remove the name from the whole ledger. The lake, saved inputs, reports and
+digests contain no names of people."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ REMAINING = (
 
 
 def forget(spec: Spec, depot_id: str, person: str, *, by: str) -> Mapping[str, int]:
-    """Remove a person of a depot from the ledger, all or nothing; returns how much of what had the
-    name. Raises NoSuchRow where nothing had, LedgerError."""
+    """Remove a person of a depot from the ledger, all or nothing; return the number of changed rows
+    by kind. Raises NoSuchRow if the ledger does not contain the name, LedgerError."""
     with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
         if connection.dialect.name == "sqlite":
             connection.exec_driver_sql("pragma secure_delete=on")
@@ -44,13 +44,13 @@ def forget(spec: Spec, depot_id: str, person: str, *, by: str) -> Mapping[str, i
         row = (datetime.now(UTC), spec.name, by, "command", gethostname(), "-", "forget")
         access.note(connection, access.AuditEntry(*row, f"forgot a person of {depot_id}"))
     if (file := connect.sqlite_file(spec.ledger_url)) is not None:
-        with closing(sqlite3.connect(file)) as log:  # which has the rows as they were
+        with closing(sqlite3.connect(file)) as log:  # the WAL still contains the old rows
             log.execute("pragma wal_checkpoint(truncate)")
     return counts
 
 
 def _redact(connection: sa.Connection, pipeline: str, depot_id: str, person: str) -> int:
-    """Replace the name in sentences of the audit on this depot; returns how many had it."""
+    """Replace the name in audit entries on this depot; return their number."""
     audit, name, count = tables.audit, re.compile(rf"(?<!\w){re.escape(person)}(?!\w)"), 0
     for row in connection.execute(sa.select(audit.c.id, audit.c.what).where(audit.c.pipeline == pipeline)).all():
         if depot_id in row.what and name.search(row.what):

@@ -1,8 +1,9 @@
-"""Shifts of people in the ledger: those that a planner sets by hand, and what people answer to theirs.
+"""People's shifts in the ledger: those set by planners, and people's answers to theirs.
 
-Of a person's day the newest row that binds counts: an assignment, a refusal, or a swap between two
-people; the plan of the week follows it (`WeekTask.assigned`). Rows are deleted where a person is
-forgotten, and with old names. Each function works on a connection whose transaction the caller holds.
+Of a person's day the newest binding row counts: an assignment, a refusal, or a swap between two
+people; the plan of the week follows it (`WeekTask.assigned`). Rows are deleted when a person is
+forgotten, and together with old names. Each function works on a connection whose transaction the
+caller holds.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ _TABLE = tables.person_days
 Kind = Literal["assigned", "declined", "swapped", "confirmed", "offered", "wished"]
 BINDING = ("assigned", "declined", "swapped")
 ANSWERS = ("declined", "confirmed", "offered")
-BY_PEOPLE = ("declined", "swapped")  # that people decide themselves
-WISHED = ("wished",)  # a free day, which the plan grants where that costs little
-WISH_DAYS = timedelta(days=56)  # for which a wish that was declined counts
+BY_PEOPLE = ("declined", "swapped")  # decided by people themselves
+WISHED = ("wished",)  # a free day, granted by the plan if that costs little
+WISH_DAYS = timedelta(days=56)  # period in which a declined wish counts
 Assigned = Mapping[str, DepotShifts]  # by depot
 Wishes = Mapping[str, DepotWishes]  # by depot
 
 
 @dataclass(frozen=True)
 class PersonDay:
-    """A person's day as it is set or answered; `shift` "" is a free day."""
+    """A person's day as set or answered; the `shift` "" is a free day."""
 
     depot_id: str
     target_date: date
@@ -43,15 +44,15 @@ class PersonDay:
 
     @property
     def assigned(self) -> str:
-        """The shift that binds the plan: none where the person declined."""
+        """The shift that binds the plan; "" if the person declined."""
         return "" if self.kind == "declined" else self.shift
 
     def confirms(self, shift: str | None) -> bool:
-        """Whether the person confirmed this shift, which may be another one by now."""
+        """Return true if the person confirmed this shift, which may have changed since."""
         return (self.kind, self.shift) == ("confirmed", shift)
 
     def offers(self, shift: str | None) -> bool:
-        """Whether the person offers this shift to others; it may be another one by now."""
+        """Return true if the person offers this shift to others; it may have changed since."""
         return (self.kind, self.shift) == ("offered", shift)
 
 
@@ -59,7 +60,7 @@ Answers = Mapping[tuple[date, str], PersonDay]  # by day and person
 
 
 def write(connection: sa.Connection, pipeline: str, rows: Iterable[PersonDay]) -> int:
-    """Add rows (idempotent), and return how many say something new."""
+    """Insert rows (idempotent), and return the number of rows that change something."""
     new = []
     for row in rows:
         newest = _newest(connection, pipeline, row.target_date, row.depot_id, _same_kinds(row.kind))
@@ -72,7 +73,7 @@ def write(connection: sa.Connection, pipeline: str, rows: Iterable[PersonDay]) -
 
 
 def answer(connection: sa.Connection, pipeline: str, row: PersonDay) -> bool:
-    """Write a person's answer in the place of their earlier one; False where it says nothing new."""
+    """Replace a person's earlier answer with a new one; False if it is the same."""
     newest = read_answers(connection, pipeline, row.target_date, row.depot_id).get((row.target_date, row.person))
     if newest is not None and (newest.kind, newest.shift) == (row.kind, row.shift):
         return False
@@ -83,7 +84,7 @@ def answer(connection: sa.Connection, pipeline: str, row: PersonDay) -> bool:
 def withdraw(
     connection: sa.Connection, pipeline: str, cell: Cell, person: str, at: datetime, kinds: tuple[str, ...] = BINDING
 ) -> int:
-    """Withdraw what binds a person's day, or rows of other kinds, and return how many there were."""
+    """Withdraw the binding rows of a person's day, or rows of other kinds, and return their number."""
     row = _TABLE.c
     here = (row.pipeline == pipeline, row.depot_id == cell[0], row.target_date == cell[1], row.person == person)
     change = _TABLE.update().where(*here, row.kind.in_(kinds), row.withdrawn_at.is_(None))
@@ -91,7 +92,8 @@ def withdraw(
 
 
 def read_decisions(connection: sa.Connection, pipeline: str, since: date) -> tuple[Assigned, Wishes]:
-    """Shifts that bind plans from a day on, "" for a free day; and wishes, those of `WISH_DAYS` before it too."""
+    """Binding shifts from a day on, "" for a free day; and wishes, including those of the
+    `WISH_DAYS` before."""
     return _read_assigned(connection, pipeline, since), _read_wishes(connection, pipeline, since)
 
 
@@ -114,14 +116,14 @@ def _read_wishes(connection: sa.Connection, pipeline: str, since: date) -> Wishe
 def read_answers(
     connection: sa.Connection, pipeline: str, since: date, depot_id: str
 ) -> dict[tuple[date, str], PersonDay]:
-    """The newest row of each day and person of a depot from a day on, of whatever kind."""
+    """Newest row of each day and person of a depot from a day on, of any kind but wishes."""
     kinds = (*BINDING, "confirmed", "offered")
     newest = _newest(connection, pipeline, since, depot_id, kinds)
     return {(day, person): row for (_, day, person), row in newest.items()}
 
 
 def read_by_people(connection: sa.Connection, pipeline: str, since: date) -> frozenset[tuple[str, date, str]]:
-    """Depot, day and person of what people decided themselves from a day on: of such a change nothing is owed."""
+    """Depot, day and person of people's own decisions from a day on, for which no premium is owed."""
     newest = _newest(connection, pipeline, since)
     return frozenset(key for key, row in newest.items() if row.kind in BY_PEOPLE)
 
@@ -129,8 +131,10 @@ def read_by_people(connection: sa.Connection, pipeline: str, since: date) -> fro
 def read_last_edit(
     connection: sa.Connection, pipeline: str, since: date, depot_id: str
 ) -> list[tuple[PersonDay, PersonDay | None]]:
-    """The rows that a planner last wrote for a depot's days from a day on, each with the binding one before it; one
-    that a person answered since is left out."""
+    """Rows of a planner's last edit of a depot from a day on, each with the binding row before it.
+
+    Rows answered by the person since are left out.
+    """
     rows = _rows(connection, pipeline, since, depot_id, BINDING)
     newest = {(row.target_date, row.person): row for row in rows}
     edits = [row for row in newest.values() if row.kind == "assigned"]
@@ -146,7 +150,7 @@ def read_last_edit(
 
 
 def last_change(connection: sa.Connection, pipeline: str) -> datetime | None:
-    """The instant of the last row or withdrawal; None where there was none."""
+    """Instant of the last row or withdrawal; None if there was none."""
     row = _TABLE.c
     query = sa.select(sa.func.max(row.at), sa.func.max(row.withdrawn_at)).where(row.pipeline == pipeline)
     return max((at for at in connection.execute(query).one() if at is not None), default=None)
@@ -171,7 +175,7 @@ def _newest(
 def _rows(
     connection: sa.Connection, pipeline: str, since: date, depot_id: str | None, kinds: tuple[str, ...]
 ) -> Sequence[sa.Row[Any]]:
-    """The rows of days from a day on that were not withdrawn, the oldest first."""
+    """Rows from a day on that were not withdrawn, oldest first."""
     row = _TABLE.c
     here = (row.pipeline == pipeline, row.target_date >= since, row.kind.in_(kinds), row.withdrawn_at.is_(None))
     query = sa.select(_TABLE).where(*here)

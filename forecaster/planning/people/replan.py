@@ -1,5 +1,4 @@
-"""Plan the week anew for the depots of a publication whose crews a planner's override has
-changed."""
+"""Replan the week for the depots of a publication whose crews an override has changed."""
 
 from __future__ import annotations
 
@@ -26,8 +25,11 @@ def replanned(
     assigned: Assigned = week_plans.NOT_BY_HAND,
     wishes: Wishes = week_plans.NO_WISHES,
 ) -> tuple[Publication, str | None]:
-    """The publication `after` with its plans made anew and the drivers who come by them; and what
-    could not be done. `assigned` are shifts set by hand."""
+    """Return the publication `after` with replanned weeks and their attending drivers, and a remark
+    on what could not be planned.
+
+    `assigned` are shifts set by hand.
+    """
     plans, remark = replan(before, after, roster, inputs, at, assigned, wishes)
     changed = {depot.depot_id for was, depot in zip(before.depots, after.depots, strict=True) if was != depot}
     changed |= reassigned(before, assigned, wishes)
@@ -45,10 +47,10 @@ def replan(
     assigned: Assigned = week_plans.NOT_BY_HAND,
     wishes: Wishes = week_plans.NO_WISHES,
 ) -> tuple[tuple[WeekPlan, ...], str | None]:
-    """The plans of a publication with other numbers in it, and why some could not be made anew:
-    they stay as they were.
+    """Return the plans of a changed publication, and why some could not be replanned; those stay
+    unchanged.
 
-    Whoever keeps a shift keeps the instant since which it is planned.
+    A person who keeps a shift keeps the instant since which it is planned.
     """
     old, moved = {plan.depot_id: plan for plan in before.plans}, reassigned(before, assigned, wishes)
     changed = tuple(
@@ -72,7 +74,7 @@ def replan(
 
 
 def reassigned(publication: Publication, assigned: Assigned, wishes: Wishes) -> set[str]:
-    """The depots whose plans follow other shifts set by hand, or other wishes, than these."""
+    """Depots whose plans follow shifts set by hand, or wishes, other than these."""
     depots, days = set(), {day.target_date for depot in publication.depots[:1] for day in depot.days}
     for plan in publication.plans:
         wanted, wished = assigned.get(plan.depot_id, {}), wishes.get(plan.depot_id, {})

@@ -1,8 +1,8 @@
-"""Edits of a week: a planner moves, adds, removes or swaps people; each edit is checked against the
-rules of their contracts, with its cost and the chance of being short before and after.
+"""Edits of a week: a planner moves, adds, removes or swaps people.
 
-The plan of the depot is made anew around what is set by hand, so that everybody else is placed at
-least cost; nothing is published where a rule forbids the edit.
+Each edit is checked against the rules of their contracts, with its cost and the chance of being
+short before and after. The depot is replanned around the shifts set by hand, so that everybody else
+is assigned at least cost; nothing is published if a rule forbids the edit.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from forecaster.staffing.people.rule_sentences import FORBIDDING
 
 @dataclass(frozen=True)
 class ShiftEdit:
-    """A person's day as a planner sets it: a shift, "" for a free day, None to leave it to the plan."""
+    """A person's day as set by a planner: a shift, "" for a free day, None to leave it to the plan."""
 
     person: str
     target_date: date
@@ -52,7 +52,7 @@ class DayEffect:
 
 @dataclass(frozen=True)
 class Move:
-    """A person's day whose shift changes; "" is a free day."""
+    """A change of a person's shift on a day; "" is a free day."""
 
     person: str
     target_date: date
@@ -62,14 +62,14 @@ class Move:
 
 @dataclass(frozen=True)
 class EditAnswer:
-    """What edits of a depot's week would do, or did."""
+    """Effects of edits of a depot's week."""
 
     depot_id: str
-    days: tuple[DayEffect, ...]  # those that change
-    moves: tuple[Move, ...]  # of everybody, the edited people too
+    days: tuple[DayEffect, ...]  # changed days
+    moves: tuple[Move, ...]  # of all people, including the edited ones
     overtime_hours: tuple[float, float]
-    cost: tuple[float, float]  # of all days, with overtime
-    optimal_cost: float  # of the plan without anything set by hand
+    cost: tuple[float, float]  # of all days, including overtime
+    optimal_cost: float  # cost of the plan without anything set by hand
     optimal_moves: tuple[Move, ...]  # from the edited week to that plan
 
 
@@ -77,7 +77,7 @@ Audit = Callable[[sa.Connection, EditAnswer], None]
 
 
 def ask(spec: Spec, depot_id: str, edits: Sequence[ShiftEdit], *, now: datetime | None = None) -> EditAnswer:
-    """What edits would do; nothing is written. Raises as `save` does."""
+    """Return the effects of edits without writing anything. Raises as `save`."""
     with Ledger.open_reader(spec.ledger_url, patience=connect.ATTENDED) as ledger, ledger.transaction() as connection:
         return _answer(_EditedWeek.read(connection, spec, depot_id, now or datetime.now(UTC)), edits)
 
@@ -91,10 +91,10 @@ def save(
     now: datetime | None = None,
     audit: Audit | None = None,
 ) -> EditAnswer:
-    """Write edits down and show the week that follows: all of them, or none (idempotent).
+    """Write edits, all or none, and show the resulting week (idempotent).
 
-    Raises OverrideError for a person, day or shift that is not there, a day that is over, and an edit that a rule
-    of the contract forbids; DeskError where the night's inputs are not at hand; LedgerError.
+    Raises OverrideError for an unknown person, day or shift, a day that is over, and an edit that a
+    rule of the contract forbids; DeskError if the run's inputs are not available; LedgerError.
     """
     check_words(by, "")
     at = now or datetime.now(UTC)
@@ -104,8 +104,8 @@ def save(
 
 
 def undo(spec: Spec, depot_id: str, *, by: str, now: datetime | None = None, audit: Audit | None = None) -> EditAnswer:
-    """Put back what a depot's last edit replaced, and whom it moved where that costs nothing. Raises as `save` does,
-    and OverrideError where nothing is set by hand."""
+    """Undo a depot's last edit, and move people back if that costs nothing. Raises as `save`, and
+    OverrideError if nothing is set by hand."""
     check_words(by, "")
     at = now or datetime.now(UTC)
     with Ledger.open(spec.ledger_url, patience=connect.ATTENDED) as ledger, ledger.transaction() as connection:
@@ -131,8 +131,9 @@ def take(
     now: datetime | None = None,
     audit: Audit | None = None,
 ) -> EditAnswer:
-    """Give a shift that somebody of the depot offers to a person who is free on that day, the one that was offered
-    first. Raises as `save` does, and OverrideError where nobody offers it, or the person works already."""
+    """Give a shift offered by somebody of the depot, the earliest offer first, to a person who is
+    free on that day. Raises as `save`, and OverrideError if nobody offers it or the person already
+    works."""
     at = now or datetime.now(UTC)
     with Ledger.open(spec.ledger_url, patience=connect.ATTENDED) as ledger, ledger.transaction() as connection:
         week = _EditedWeek.read(connection, spec, depot_id, at)
@@ -148,7 +149,7 @@ def take(
 
 
 def offered(plan: WeekPlan, answers: person_days.Answers, target_date: date) -> list[tuple[PersonDay, Duty]]:
-    """The offers of a day that still hold, each with its shift."""
+    """Offers of a day that are still valid, each with its shift."""
     duties = {who.name: duty for who in plan.positions for duty in who.duties if duty.date == target_date}
     return [
         (row, duties[row.person])
@@ -182,8 +183,8 @@ def _save(
 
 
 def _reverted(plan: WeekPlan, at: datetime) -> WeekPlan:
-    """The plan before the change that was made of it first from an instant on: shifts planned then are gone, and
-    those cancelled then are there again."""
+    """Undo the first change of the plan made from an instant on: drop shifts planned then, and
+    restore those cancelled then."""
     changes = {duty.since for who in plan.positions for duty in (*who.duties, *who.cancelled) if duty.since >= at}
     first = min(changes, default=None)
 
@@ -198,7 +199,7 @@ def _reverted(plan: WeekPlan, at: datetime) -> WeekPlan:
 
 @dataclass(frozen=True)
 class ShiftCandidate:
-    """A person for an open shift: the expected cost of the week with this person on it less that without; None where
+    """A person for an open shift, with the additional expected cost of the week; None if
     `forbidden_by` forbids it."""
 
     person: str
@@ -209,8 +210,8 @@ class ShiftCandidate:
 def candidates(
     spec: Spec, depot_id: str, target_date: date, shift: str, *, now: datetime | None = None
 ) -> list[ShiftCandidate]:
-    """The people of a depot who do not work on a day, for a shift of it, the cheapest first. Raises as `save`
-    does."""
+    """People of a depot without a shift on a day as candidates for a shift, cheapest first. Raises
+    as `save`."""
     with Ledger.open_reader(spec.ledger_url, patience=connect.ATTENDED) as ledger, ledger.transaction() as connection:
         week = _EditedWeek.read(connection, spec, depot_id, now or datetime.now(UTC))
     free = [who.name for who in week.before.positions if all(duty.date != target_date for duty in who.duties)]
@@ -255,7 +256,7 @@ def _answer(week: _EditedWeek, edits: Sequence[ShiftEdit]) -> EditAnswer:
 
 @dataclass(frozen=True)
 class _EditedWeek:
-    """The published week of a depot, and what it takes to plan it anew."""
+    """The published week of a depot, and the inputs for replanning it."""
 
     spec: Spec
     publication: Publication
@@ -270,7 +271,7 @@ class _EditedWeek:
 
     @classmethod
     def read(cls, connection: sa.Connection, spec: Spec, depot_id: str, at: datetime) -> _EditedWeek:
-        """Raises OverrideError where nobody is planned at the depot, DeskError, LedgerError."""
+        """Raises OverrideError if nobody is planned at the depot, DeskError, LedgerError."""
         head = records.head(connection, spec.name)
         if head is None:
             raise OverrideError(_("nothing has been published yet; wanted a published week to edit"))
@@ -290,7 +291,7 @@ class _EditedWeek:
         return cls(spec, publication, head.publication_id, depot, plan, *of_depot, inputs, roster, at)
 
     def with_edits(self, edits: Iterable[ShiftEdit]) -> tuple[PublishedDepot, WeekPlan]:
-        """The depot and its plan with what is set by hand and these edits."""
+        """Return the depot and its plan with the shifts set by hand and these edits."""
         shifts = {person: dict(days) for person, days in self.by_hand.items()}
         for edit in edits:
             days = shifts.setdefault(edit.person, {})
@@ -300,7 +301,7 @@ class _EditedWeek:
         return self.with_shifts({person: tuple(sorted(days.items())) for person, days in shifts.items()})
 
     def with_shifts(self, shifts: DepotShifts) -> tuple[PublishedDepot, WeekPlan]:
-        """The depot and its plan with these shifts set by hand."""
+        """Return the depot and its plan with these shifts set by hand."""
         inputs, timezone, depot_id = self.inputs, self.publication.timezone, self.depot.depot_id
         planned = week_plans.plan_weeks(
             (self.depot,),
@@ -321,7 +322,7 @@ class _EditedWeek:
         return depot, planned.plans[0]
 
     def check(self, edits: Iterable[ShiftEdit]) -> None:
-        """Raises OverrideError for an edit of somebody or something that is not there."""
+        """Raises OverrideError for an edit of an unknown person, day or shift."""
         assert self.spec.staffing is not None
         shifts, as_of = [shift.name for shift in self.spec.staffing.shifts], as_of_day(self.publication)
         days = [day.target_date for day in self.depot.days]
@@ -362,13 +363,13 @@ def _moves(before: WeekPlan, after: WeekPlan) -> Iterable[Move]:
 
 
 def _cost(depot: PublishedDepot, plan: WeekPlan) -> float:
-    """Expected cost of the drivers who come on all days, with the overtime of the plan."""
+    """Expected cost of the attending drivers on all days, including the plan's overtime."""
     overtime = plan.cost - sum(cover.cost for cover in plan.shifts)
     return sum(day.roster.cost for day in depot.days if day.roster is not None) + max(overtime, 0.0)
 
 
 def _person(plan: WeekPlan, name: str) -> Position:
-    """Raises OverrideError for somebody who is not planned."""
+    """Raises OverrideError for a person who is not planned."""
     person = next((who for who in plan.positions if who.name == name), None)
     if person is None:
         names = ", ".join(who.name for who in plan.positions)

@@ -1,1 +1,1 @@
-"""Canary: a new model next to the champion, shown at some depots, and judged by what comes in."""
+"""Canary: a new model next to the champion, shown at some depots, and judged by actuals."""

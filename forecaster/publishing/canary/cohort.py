@@ -1,5 +1,5 @@
-"""Cohort of a canary: the depots that see the new model, spread over cities and sizes, and the same
-whenever asked."""
+"""Cohort of a canary: the depots that see the new model, spread over cities and sizes, and chosen
+deterministically."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 
 from forecaster.core.panel import Panel
 
-RECENT = 28  # days by which a depot's size is told
+RECENT = 28  # days that determine a depot's size
 
 
 def cohort(panel: Panel, digest: str, share: float) -> frozenset[str]:
-    """The depots that see the bundle of a digest: about `share` of those in business, one at least
+    """Depots that see the bundle with a digest: about `share` of those in business, at least one
     and never all.
 
-    Empty where there are fewer than two. The depots are put in order by city and size and cut into
-    as many pieces as there shall be depots; of each piece that one is taken whose sha256 with the
-    digest is the lowest, so that another bundle is tried elsewhere.
+    Empty if there are fewer than two. The depots are sorted by city and size and cut into as many
+    pieces as the cohort has depots; each piece contributes the depot with the lowest sha256
+    together with the digest, so that another bundle gets another cohort.
     """
     open_lately = panel.open[:, max(panel.history - RECENT, 0) :].any(axis=1)
     rows = np.flatnonzero(open_lately)

@@ -1,8 +1,8 @@
-"""Champion and canary side by side: both forecast all depots, and each depot is shown the numbers
-of one of them.
+"""Champion and canary side by side: both forecast all depots, and each depot sees the numbers of
+one of them.
 
-That costs one more inference. A canary that cannot forecast, or not as it did when it was made,
-shows nobody anything: all depots then see the champion's numbers, and it goes back.
+That costs one more inference. A canary that cannot forecast, or not as when it was made, is shown
+to nobody: all depots then see the champion's numbers, and it is rolled back.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from forecaster.serving.numpy_model import ReferenceModel
 from forecaster.serving.predict import Predictor
 
 CHECKED = 8  # depots on which its graph is compared with NumPy
-TOLERANCE = 1e-3  # relative, in counts; counts below one are compared absolutely
-# times, and seconds more, from which on an inference takes too long
+TOLERANCE = 1e-3  # relative; absolute for counts below one
+# factor, and additional seconds, beyond which an inference is too slow
 SLOWER, LEAST_SECONDS = 2.0, 1.0
 
 
@@ -39,15 +39,15 @@ _RIVAL_AWAY = N_("the champion that it is compared with does not forecast tonigh
 
 @dataclass(frozen=True)
 class Faulty:
-    """Why a canary shows nobody anything tonight, and whether it goes back for it."""
+    """Reason why a canary is not shown in this run, and whether it is rolled back."""
 
     trial: CanaryTrial
     reason: str
     goes_back: bool
 
     def tell(self, spec: Spec, run_id: str, now: datetime, troubles: Troubles) -> str | None:
-        """Report that all depots see the champion's numbers, and take a faulty canary back; returns
-        why."""
+        """Report that all depots see the champion's numbers, and roll back a faulty canary; return
+        the sentence of the rollback, if any."""
         digest, went_back = self.trial.bundle_digest, None
         nowhere = N_("canary {bundle} is shown to no depot: {reason}")
         troubles.add(sentence(nowhere, bundle=digest, reason=self.reason))
@@ -63,9 +63,9 @@ class Faulty:
 def forecast_both(
     spec: Spec, choice: ModelChoice, trial: CanaryTrial, knowledge: Knowledge
 ) -> tuple[ForecastResult, Faulty | None]:
-    """The forecast that is shown: the cohort's days by the canary, and all others by the champion.
+    """Return the shown forecast: the cohort's days by the canary, all others by the champion.
 
-    Raises as `forecast` does.
+    Raises as `forecast`.
     """
     result = forecast(spec, choice, knowledge)
     if result.digest != trial.champion_digest:
@@ -77,7 +77,7 @@ def forecast_both(
 
 
 def _with_canary(result: ForecastResult, trial: CanaryTrial, spec: Spec, knowledge: Knowledge) -> ForecastResult:
-    """Raises BundleError where the canary cannot forecast next to this champion."""
+    """Raises BundleError if the canary cannot forecast next to this champion."""
     choice = replace(result.choice, bundle=spec.paths.bundle(trial.bundle_digest), trial=None)
     canary, predictor = forecast_of_bundle(spec, choice, knowledge, result.panel)
     if canary.forecast.levels != result.forecast.levels:
@@ -96,7 +96,7 @@ def _with_canary(result: ForecastResult, trial: CanaryTrial, spec: Spec, knowled
 
 
 def _require_parity(predictor: Predictor, panel: Panel) -> None:
-    """Raises BundleError where the graph does not say what the same parameters say in NumPy."""
+    """Raises BundleError if the graph's results differ from those of the same parameters in NumPy."""
     window = panel.window(predictor.bundle.lookback, slice(0, CHECKED))
     graph = predictor.run(window)
     with np.errstate(all="ignore"):
@@ -110,8 +110,8 @@ def _require_parity(predictor: Predictor, panel: Panel) -> None:
 
 
 def _require_speed(predictor: Predictor, panel: Panel, seconds: float, champion_seconds: float) -> None:
-    """Raises BundleError where an inference takes twice the champion's time, and a second more,
-    also when it is done again: a machine that is busy once is no fault of the model."""
+    """Raises BundleError if an inference takes twice the champion's time plus a second, also when
+    repeated: a briefly busy machine is not the model's fault."""
     if _is_slow(seconds, champion_seconds):
         begun = time.perf_counter()
         predictor(panel)

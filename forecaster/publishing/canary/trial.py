@@ -1,5 +1,5 @@
-"""Course of a canary: it starts where the gate admits a model, and each night judges it by what
-came in since."""
+"""Life cycle of a canary: it starts when the gate admits a model, and each nightly run judges it by
+the actuals since."""
 
 from __future__ import annotations
 
@@ -29,23 +29,22 @@ from forecaster.publishing.archive_rows import CANARY, CHAMPION
 from forecaster.publishing.canary.cohort import cohort
 from forecaster.serving.bundle import MANIFEST
 
-CANDIDATE = "candidate"  # what the backtest calls the model that a night has made
+CANDIDATE = "candidate"  # name of a run's new model in the backtest
 
 
 @dataclass(frozen=True)
 class CanaryStart:
-    """Start of an admitted model: it is promoted at once, or not yet; and why."""
+    """Start of an admitted model: whether it is promoted at once, and why."""
 
     promotes: bool
     sentence: str
 
 
 def start(spec: Spec, ledger: Ledger, panel: Panel, *, run_id: str, bundle: str, now: datetime) -> CanaryStart | None:
-    """Let an admitted bundle run as a canary; None where there is no champion next to whom it
-    could.
+    """Start an admitted bundle as a canary; None if there is no champion to compare it with.
 
-    One that runs is judged first: nights train every day, and if each new model took its place none
-    were ever judged. The first model that is admitted after that is tried next. Raises LedgerError,
+    A running canary is judged first: runs train every day, and if each new model replaced it none
+    would ever be judged. The first model admitted after that is tried next. Raises LedgerError,
     LostLease.
     """
     champion = ledger.champion(spec.name)
@@ -82,7 +81,7 @@ def start(spec: Spec, ledger: Ledger, panel: Panel, *, run_id: str, bundle: str,
 
 
 def _cannot_be_compared(spec: Spec, champion: str, bundle: str) -> str | None:
-    """Why two bundles cannot be shown together; None where they can."""
+    """Reason why two bundles cannot be shown together; None if they can."""
     manifests = []
     for name in (champion, bundle):
         try:
@@ -100,18 +99,18 @@ def _cannot_be_compared(spec: Spec, champion: str, bundle: str) -> str | None:
 def look(
     spec: Spec, ledger: Ledger, panel: Panel, *, run_id: str, now: datetime, frozen: str | None = None
 ) -> CanaryOutcome | None:
-    """Judge the canary that runs by the days that came in since; None where none runs, or no
-    further day did.
+    """Judge the running canary by the days with actuals since; None if none runs, or there is no
+    new day.
 
-    It is promoted or goes back in one transaction with its own row. `frozen` says why nothing may
-    be promoted now. Raises LakeError, LedgerError, LostLease.
+    It is promoted or rolled back in one transaction with its own row. `frozen` is the reason why
+    nothing may be promoted now. Raises LakeError, LedgerError, LostLease.
     """
     with ledger.transaction() as connection:
         trial = canaries.running(connection, spec.name)
         champion = records.champion(connection, spec.name)
     if trial is None or spec.canary is None:
         return None
-    # as after a ledger was brought back
+    # e.g. after the ledger was restored from a backup
     if champion is None or champion.bundle_digest != trial.champion_digest:
         why = sentence(N_("its champion was replaced"))
         with ledger.transaction() as connection:
@@ -157,8 +156,8 @@ def _verdict(spec: Spec, canary: Canary, trial: CanaryTrial, panel: Panel) -> Ca
 
 
 def came_in(lake: Lake, trial: CanaryTrial, panel: Panel) -> dict[str, list[Fold]]:
-    """Role → what it said from each cutoff of which both said something, with what came since.
-    Raises LakeError."""
+    """Role → its forecasts from each cutoff at which both forecast, with the actuals since. Raises
+    LakeError."""
     bundles = pa.array([trial.champion_digest, trial.bundle_digest])
     where = (
         pc.field("bundle").isin(bundles)
@@ -172,8 +171,7 @@ def came_in(lake: Lake, trial: CanaryTrial, panel: Panel) -> dict[str, list[Fold
 
 
 def _in_backtest(lake: Lake, trial: CanaryTrial, panel: Panel, metric: str) -> Pairs | None:
-    """The losses of both in the backtest of the night that made the canary; None where the lake has
-    none.
+    """Losses of both in the backtest of the run that made the canary; None if the lake has none.
 
     Raises LakeError.
     """
@@ -186,8 +184,7 @@ def _in_backtest(lake: Lake, trial: CanaryTrial, panel: Panel, metric: str) -> P
 
 
 def _folds(rows: pa.Table, panel: Panel) -> dict[date, Fold]:
-    """Cutoff → what was said last of it, on the panel's depots, with the counts that are known by
-    now."""
+    """Cutoff → its last forecast, on the panel's depots, with the actuals known by now."""
     folds = dict[date, Fold]()
     for cutoff in sorted(set(rows["cutoff"].to_pylist())):
         of_cutoff = rows.filter(pc.equal(rows["cutoff"], pa.scalar(cutoff)))
@@ -208,13 +205,13 @@ def _fold(rows: pa.Table, cutoff: date, panel: Panel) -> Fold:
     first = np.datetime64(cutoff, "D") + 1
     days = first + np.arange(horizon)
     actuals = _counts(panel, days)
-    actuals[~np.isfinite(quantiles).all(axis=2)] = np.nan  # a depot that was not forecast then
+    actuals[~np.isfinite(quantiles).all(axis=2)] = np.nan  # a depot not forecast at that time
     forecast = Forecast(panel.depot_ids, cutoff, tuple(days.astype(object)), levels, quantiles, np.isfinite(actuals))
     return Fold(forecast, actuals)
 
 
 def _counts(panel: Panel, days: Days) -> Floats:
-    """Actuals of these days, (depots, days); NaN where it is not known, or the depot was closed."""
+    """Actuals of these days, (depots, days); NaN if unknown, or the depot was closed."""
     counts = np.full((len(panel.depot_ids), len(days)), np.nan, np.float32)
     known = np.where(panel.open[:, : panel.history], panel.demand, np.nan)
     place = (days - panel.days[0]).astype(np.intp)

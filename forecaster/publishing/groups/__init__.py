@@ -1,1 +1,1 @@
-"""A publication made by groups of depots, each of which one worker reads, forecasts and rosters."""
+"""A publication made by groups of depots; one worker reads, forecasts and rosters each group."""

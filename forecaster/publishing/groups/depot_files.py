@@ -1,5 +1,4 @@
-"""Rows of published depots in a file (Arrow), by which a worker hands over what it made of a
-group."""
+"""Files (Arrow) with rows of published depots, by which a worker returns the results of a group."""
 
 from __future__ import annotations
 
@@ -13,8 +12,8 @@ from forecaster.ledger.staging.depot_rows import SCHEMA, DepotRows
 
 
 def write(file: Path, batches: Iterable[pa.RecordBatch]) -> int:
-    """Write batches of `SCHEMA`, in one step, so that a worker that is killed leaves no half of a
-    file; how many depots they have."""
+    """Write batches of `SCHEMA` atomically, so that a killed worker leaves no partial file; return
+    the number of depots."""
     count, options = 0, pa.ipc.IpcWriteOptions(compression="zstd")
     with artifact.writing(file) as new, pa.ipc.new_stream(new, SCHEMA, options=options) as stream:
         for batch in batches:
@@ -24,6 +23,6 @@ def write(file: Path, batches: Iterable[pa.RecordBatch]) -> int:
 
 
 def read(file: Path) -> Iterator[DepotRows]:
-    """The depots of a file, in their order, some at a time."""
+    """Depots of a file, in order, in batches."""
     with pa.OSFile(str(file)) as content, pa.ipc.open_stream(content) as stream:
         yield from map(DepotRows.from_batch, stream)

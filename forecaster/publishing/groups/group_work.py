@@ -1,8 +1,8 @@
-"""What a worker does with a group of depots: each a function of a shuffle, of what is known of all,
-and of the group.
+"""Steps of a worker on a group of depots: functions of a shuffle, of facts about all depots, and of
+the group.
 
-Nothing of it is kept between two calls but files in the shuffle's folder, which are written in one
-step: a call that is made again, as after a worker was killed, leaves the same.
+No state survives between two calls except files in the shuffle's folder, which are written
+atomically: repeating a call, e.g. after a worker was killed, gives the same result.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _ready: dict[tuple[str, str], Predictor] = {}  # by bundle and pipeline file
 
 @dataclass(frozen=True)
 class DepotGroup:
-    """Depots by the positions of their ids, from `first` to before `last`."""
+    """Range of depots by the positions of their ids, from `first` to before `last`."""
 
     number: int
     first: int
@@ -63,17 +63,17 @@ class DepotGroup:
 
 @dataclass(frozen=True)
 class SeenDepots:
-    """Of which depots of a group something is known, by the positions of their ids."""
+    """Depots of a group with known data, by the positions of their ids."""
 
-    observed: NDArray[np.int64]  # on some day
+    observed: NDArray[np.int64]  # with a reading on some day
     span: Span | None
     declared: NDArray[np.int64]  # in the depots source
-    closed: NDArray[np.int64]  # the day on which each of these closes, as a number since 1970
+    closed: NDArray[np.int64]  # closing day of each of these, in days since 1970
 
 
 @dataclass(frozen=True)
 class GroupHabits:
-    """Habits of the depots of a group, for others."""
+    """Habits of the depots of a group, for use by other depots."""
 
     habits: Mapping[str, Counts]
     pairs: Pairs
@@ -81,40 +81,40 @@ class GroupHabits:
 
 @dataclass(frozen=True)
 class GroupStanding:
-    """Weight of the depots of a group in the level of their peers."""
+    """Known days and levels of the depots of a group, by which peers are chosen."""
 
     standing: cold_start.DepotStanding
-    cities: tuple[str, ...]  # a depot's
-    cold: tuple[str, ...]  # depots that the model was not trained on
-    strangers: tuple[str, ...]  # those of which no attribute is known either
-    totals: tuple[Group, ...]  # in which its depots are
+    cities: tuple[str, ...]  # of each depot
+    cold: tuple[str, ...]  # depots on which the model was not trained
+    strangers: tuple[str, ...]  # those without known attributes, too
+    totals: tuple[Group, ...]  # groups that contain its depots
 
 
 @dataclass(frozen=True)
 class ForecastOrder:
-    """Forecast parameters that are the same for all groups."""
+    """Forecast parameters common to all groups."""
 
     choice: ModelChoice
     run_id: str
     now: datetime
-    totals: tuple[Group, ...]  # of all depots
+    totals: tuple[Group, ...]  # groups of all depots
     overrides: Mapping[Cell, Override] = field(default_factory=dict)  # in force
 
 
 @dataclass(frozen=True)
 class GroupForecast:
-    """Result of a group; its depots and rows of the archive are in files."""
+    """Result of a group; its depots and archive rows are in files."""
 
-    depots: int  # of the panel
+    depots: int  # in the panel
     published: int
-    sums: tuple[Mapping[Group, Doubles], ...]  # of the joint paths of each chunk
+    sums: tuple[Mapping[Group, Doubles], ...]  # of the joint sample paths of each chunk
     findings: tuple[Finding, ...]
     late: tuple[tuple[str, ...], int]
     target_dates: tuple[Any, ...]
 
 
 def see(shuffle: Shuffle, facts: NetworkFacts, group: DepotGroup) -> SeenDepots:
-    """The depots of a group, and the days of which they tell."""
+    """Depots of a group with data, and the range of their days."""
     limits.renew()
     knowledge = shuffles.knowledge_of(shuffle, group.first, group.last)
     ids, span = observed_depots(knowledge, shuffle.spec, facts)
@@ -129,7 +129,7 @@ def see(shuffle: Shuffle, facts: NetworkFacts, group: DepotGroup) -> SeenDepots:
 
 
 def habits(shuffle: Shuffle, facts: NetworkFacts, group: DepotGroup) -> GroupHabits:
-    """On which weekdays a group's depots are closed, and where they are at home."""
+    """Weekdays on which a group's depots are closed, and their countries and subdivisions."""
     limits.renew()
     known = _openings(shuffle, facts, group)
     of_group = closed_weekdays.habits_of(known.came, known.cities, shuffle.spec, known.grid)
@@ -137,7 +137,7 @@ def habits(shuffle: Shuffle, facts: NetworkFacts, group: DepotGroup) -> GroupHab
 
 
 def feed(shuffle: Shuffle, facts: NetworkFacts, group: DepotGroup) -> Counts:
-    """Number of depots of a group counted on each day, and of open ones."""
+    """Numbers of depots of a group with a count, and of open ones, on each day."""
     limits.renew()
     known = _openings(shuffle, facts, group)
     _, is_open = panels.usual_days(known, shuffle.spec, facts)
@@ -145,8 +145,7 @@ def feed(shuffle: Shuffle, facts: NetworkFacts, group: DepotGroup) -> Counts:
 
 
 def stand(shuffle: Shuffle, facts: NetworkFacts, group: DepotGroup, choice: ModelChoice) -> GroupStanding:
-    """What a group's depots have, so that others can be gone by them; their days are written into
-    files."""
+    """Data of a group's depots from which others may learn; their days are written into files."""
     limits.renew()
     predictor = _predictor(shuffle.spec, choice)
     knowledge = shuffles.knowledge_of(shuffle, group.first, group.last)
@@ -173,17 +172,16 @@ def days_of(shuffle: Shuffle, group: DepotGroup, rows: NDArray[np.intp]) -> tupl
 
 
 def forecast(shuffle: Shuffle, facts: NetworkFacts, group: DepotGroup, order: ForecastOrder) -> GroupForecast:
-    """Forecast and roster a group; what is to be published and archived of it is written into
-    files.
+    """Forecast and roster a group; write its published depots and archive rows into files.
 
-    Raises StaleHistory when the newest reading of all is too old, BundleError where the bundle
-    cannot be used, LedgerError where what it says cannot be published.
+    Raises StaleHistory if the newest reading of all depots is too old, BundleError if the bundle is
+    unusable, LedgerError if its forecasts cannot be published.
     """
     limits.renew()
     spec, predictor = shuffle.spec, _predictor(shuffle.spec, order.choice)
     knowledge = shuffles.knowledge_of(shuffle, group.first, group.last)
     panel = panels.build(knowledge, spec, predictor.bundle.encoding, facts)
-    if np.isfinite(panel.demand[:, -1]).any():  # which groups have whose last reading is the newest
+    if np.isfinite(panel.demand[:, -1]).any():  # true for groups with a depot whose last reading is the newest
         caveats.refuse_stale(panel, spec, shuffle.as_of)
     result = predicted_by(predictor, panel, spec, order.choice)
     overrides = apply.locate_overrides(result.forecast, order.overrides, lambda cell: _may_open(panel, cell))
@@ -211,12 +209,12 @@ def _held_back(note: Note) -> Finding:
 
 
 def depots_file(shuffle: Shuffle, group: DepotGroup) -> Path:
-    """Where a group's published depots are."""
+    """File with a group's published depots."""
     return shuffle.folder / f"depots-{group.number:06d}.arrow"
 
 
 def rows_file(shuffle: Shuffle, group: DepotGroup) -> Path:
-    """Where a group's rows of the archive are."""
+    """File with a group's archive rows."""
     return shuffle.folder / f"rows-{group.number:06d}.parquet"
 
 
@@ -259,7 +257,7 @@ def _save_rows(file: Path, rows: pa.Table) -> None:
 
 
 def _predictor(spec: Spec, choice: ModelChoice) -> Predictor:
-    """The bundle, which a worker verifies once."""
+    """Predictor of the bundle, which a worker verifies once."""
     key = str(choice.bundle), spec.digest
     if key not in _ready:
         _ready.clear()

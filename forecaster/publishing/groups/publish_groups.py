@@ -1,8 +1,8 @@
-"""Publish by groups of depots: the publication of a fleet that no process holds whole.
+"""Publish by groups of depots: the publication of a fleet too large for one process.
 
-Forecasts, overrides, rosters, totals and rows of the archive are those of `publish`, to the bit.
-What looks at all depots at once, or back, is left out: `obstacle` names what a pipeline file asks
-for that groups cannot do, and a run then is done whole.
+Forecasts, overrides, rosters, totals and archive rows are bit-identical to those of `publish`.
+Features that need all depots at once, or earlier forecasts, are left out: `obstacle` names the
+settings of a pipeline file that groups do not support; such a run is done as a whole.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from forecaster.publishing.groups.survey import Survey, survey
 from forecaster.publishing.outcome import PublishedForecast, Troubles, kept
 from forecaster.serving import keys, totals
 
-# after which a run that has written nothing is dead; others may share `state`
+# seconds after which a run that has written nothing is dead; others may share `state`
 LEFT_SECONDS = 24 * 3600
 NOT_LOOKED_BACK = "by groups of depots: why numbers moved and what came of earlier forecasts is not told"
 
 
 def obstacle(spec: Spec, choice: ModelChoice) -> str | None:
-    """What is asked for that looks at all depots at once; None where groups will do."""
+    """Setting that requires all depots at once; None if groups are possible."""
     staffing = spec.staffing
     asked_for = {
         "no bundle forecasts": choice.bundle is None,
@@ -76,11 +76,11 @@ def publish_groups(
     depots: int,
     on_step: Callable[[str], None] = lambda step: None,
 ) -> PublishedForecast | str:
-    """Forecast and publish with the champion, so many depots at a time; or why that has to be done
-    whole.
+    """Forecast and publish with the champion, `depots` depots per group; or return why that must be
+    done as a whole.
 
-    What of it is said of a forecast is what `publish` says. Raises as that does, and BundleError
-    where the champion cannot be used.
+    Notes on a forecast are those of `publish`. Raises as `publish`, and BundleError if the champion
+    is unusable.
     """
     with Ledger.open(spec.ledger_url) as ledger:
         choice = choose(spec, ledger, promoted_by=run_id)
@@ -110,8 +110,7 @@ def publish_groups(
 
 
 def _make_room(spec: Spec, run_id: str) -> None:
-    """Remove what a try before has left, and killed runs, of which nobody has touched anything for
-    long."""
+    """Delete leftovers of an earlier attempt, and of killed runs, untouched for a long time."""
     long_ago = datetime.now(UTC).timestamp() - LEFT_SECONDS
     for folder in spec.paths.groups.glob("*"):
         if folder.name == run_id or folder.stat().st_mtime < long_ago:
@@ -127,7 +126,8 @@ def _publish(
     levels: tuple[float, ...],
     digest: str,
 ) -> PublishedForecast:
-    """Archive and ledger; the archive comes first, so that what is shown can be scored."""
+    """Write to archive and ledger; the archive comes first, so that all shown forecasts can be
+    scored."""
     shuffle, choice, troubles = looked.shuffle, order.choice, Troubles()
     days, count = parts[0].target_dates, sum(part.depots for part in parts)
     cutoff = np.datetime64(looked.facts.last_day, "D").astype(object)
@@ -190,7 +190,7 @@ def _publish(
 
 
 def _notes(looked: Survey, parts: Sequence[GroupForecast], differences: list[Note], choice: ModelChoice) -> list[Note]:
-    """What has to be said of the forecast, as `publishing.forecast` says it."""
+    """Notes on the forecast, as in `publishing.forecast`."""
     spec, nobody = looked.shuffle.spec, np.zeros(0, np.bool_)
     prior = []
     if choice.tier == "prior":
@@ -208,7 +208,8 @@ def _notes(looked: Survey, parts: Sequence[GroupForecast], differences: list[Not
 
 
 def combined_findings(parts: Sequence[GroupForecast]) -> Iterator[Finding]:
-    """One finding a rule: that of the first group, with the count and the first places of all."""
+    """One finding per rule: that of the first group, with the count and the first places of all
+    groups."""
     of_rule: dict[str, list[Finding]] = {}
     for part in parts:
         for finding in part.findings:

@@ -1,9 +1,9 @@
-"""Map and reduce over groups of depots: what is known of all, put together of what each group says
-for itself.
+"""Survey of all depots by map and reduce over groups: combine what each group reports about its own
+depots.
 
-Four rounds, each a fan over the groups: who there is and which days are known; on which weekdays
-cities are closed; on which days the feed was there (`demand.missing: zero`); and whom young depots
-go by. What comes of a round is small: ids, sums of counts a city and day, two numbers a depot.
+Four rounds, each a fan over the groups: existing depots and known days; closed weekdays of cities;
+days with a feed (`demand.missing: zero`); and peers of new depots. The result of a round is small:
+ids, sums of counts per city and day, two numbers per depot.
 """
 
 from __future__ import annotations
@@ -36,27 +36,26 @@ from forecaster.publishing.groups.group_work import DepotGroup
 from forecaster.serving import totals
 from forecaster.serving.totals import Group
 
-SHARES = 64  # parts in which the lake is put in order, at the most
+SHARES = 64  # maximum number of parts in which the lake is sorted
 
 
 @dataclass(frozen=True)
 class Survey:
-    """All depots of a network, by groups, and what is known of all of them."""
+    """All depots of a network by groups, and the facts about all of them."""
 
     shuffle: Shuffle
     groups: tuple[DepotGroup, ...]
     facts: NetworkFacts
-    totals: tuple[Group, ...]  # values of each level that has several
-    cold: tuple[str, ...]  # depots that the model was not trained on
-    strangers: tuple[str, ...]  # those of which no attribute is known either
+    totals: tuple[Group, ...]  # values of each level with several values
+    cold: tuple[str, ...]  # depots on which the model was not trained
+    strangers: tuple[str, ...]  # those without known attributes, too
 
 
 def survey(shuffle: Shuffle, choice: ModelChoice, size: int, fan: Fan, on_step: Callable[[str], None]) -> Survey:
-    """Put the lake's readings in order, and look at all depots; a group has `size` depots, in whole
+    """Sort the lake's readings, and survey all depots; a group has `size` depots, rounded to whole
     chunks.
 
-    Raises NoUsableData when nothing is known by the instant, BundleError where the bundle cannot be
-    used.
+    Raises NoUsableData if nothing is known by the instant, BundleError if the bundle is unusable.
     """
     on_step("who there is")
     of = max(1, min(SHARES, Lake.of(shuffle.spec).pieces("demand", version=shuffle.versions["demand"])))
@@ -94,7 +93,7 @@ def _with_facts(
     fan: Fan,
     on_step: Callable[[str], None],
 ) -> Survey:
-    """The rounds that need to know which depots there are on which days."""
+    """Run the rounds that need the depots and days of the network."""
     on_step("weekdays")
     days = fan(partial(group_work.habits, shuffle, facts, group) for group in groups)
     pairs = tuple(sorted({pair for of_group in days for pair in of_group.pairs}))
@@ -129,7 +128,7 @@ def _with_facts(
 def _learn_peers(
     shuffle: Shuffle, groups: Sequence[DepotGroup], ends: NDArray[Any], chosen: cold_start.ChosenPeers, level: Any
 ) -> cold_start.Peers:
-    """What young depots go by, from the files of the groups in which their peers are."""
+    """Learn the values that new depots take from their peers, from the files of the peers' groups."""
 
     def of(rows: NDArray[np.intp]) -> tuple[Any, Any, dict[str, list[str]]]:
         parts, where = [], np.searchsorted(ends, rows, side="right")
@@ -148,7 +147,7 @@ def _learn_peers(
 
 
 def _depots(shuffle: Shuffle) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Ids and zones of the depots source, former ids among them; and former ids with the current
+    """Ids and zones of the depots source, including former ids; and former ids with the current
     ones."""
     lake, names = Lake.of(shuffle.spec), ["depot_id", "opened", "closed", "timezone", "retracted", "recorded_at"]
     tables = {
@@ -159,7 +158,7 @@ def _depots(shuffle: Shuffle) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def _first_facts(shuffle: Shuffle, ids: pa.Array, depots: pd.DataFrame, former: pd.DataFrame) -> NetworkFacts:
-    """Which day is over for half of the depots with readings: each goes by its own zone."""
+    """Determine the day that is over for half of the depots with readings, each in its own zone."""
     nothing = pd.DataFrame({"depot_id": pd.Categorical([]), "date": pd.Series([], dtype="datetime64[s]"), "demand": []})
     _, by_current_id = aliases.apply(nothing, depots, former)
     current = aliases.current(pd.Series(ids.to_pandas(), dtype="str"), former).drop_duplicates()
@@ -170,7 +169,7 @@ def _first_facts(shuffle: Shuffle, ids: pa.Array, depots: pd.DataFrame, former: 
 
 
 def _starts(seen: Sequence[group_work.SeenDepots], last: int, size: int, has_table: bool) -> NDArray[np.int64]:
-    """The positions at which groups begin that have `size` depots of the panel each."""
+    """Positions at which groups of `size` panel depots begin."""
     observed = [of_group.observed for of_group in seen]
     if has_table:
         observed += [of_group.declared[of_group.closed > last] for of_group in seen]
@@ -180,8 +179,7 @@ def _starts(seen: Sequence[group_work.SeenDepots], last: int, size: int, has_tab
 
 
 def _runs(current: pa.Array, starts: NDArray[np.int64]) -> Iterator[DepotGroup]:
-    """Groups that begin near these positions: former ids stay next to the depot that they belong
-    to."""
+    """Groups that begin near these positions: former ids stay with their depot."""
     begin = []
     for start in starts.tolist():
         while start and current[start - 1] == current[start]:

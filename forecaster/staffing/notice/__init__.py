@@ -1,1 +1,1 @@
-"""Notice of published schedules: premiums of changes at short notice, and their replay."""
+"""Notice of published schedules: premiums for changes at short notice, and their replay."""

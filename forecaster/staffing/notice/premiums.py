@@ -1,11 +1,11 @@
-"""Premiums of changes of a published schedule, by how late a change comes.
+"""Premiums for changes of a published schedule, by length of notice.
 
-A premium is a fixed sum, as in New York City's Fair Workweek Law (NYC Administrative Code § 20-1222),
-or hours of pay, as in Oregon's law (ORS 653.455); each is due once for each driver whose shift is
-added, and once for each whose shift is cancelled. Days of notice are calendar days of the depot;
-hours are those up to the start of the shift, or of the day where no shifts are declared, which errs
-on the side of the driver. A crew says nothing of who works, so in a crew a driver who moves from one
-shift to another counts as one fewer and one more; where people are planned, as one change.
+A premium is a fixed sum, as in New York City's Fair Workweek Law (NYC Administrative Code §
+20-1222), or hours of pay, as in Oregon's law (ORS 653.455); each is due once per driver whose shift
+is added, and once per driver whose shift is cancelled. Days of notice are calendar days of the
+depot; hours are those up to the start of the shift, or of the day if no shifts are declared, which
+errs in the driver's favor. A crew does not identify people, so a driver who moves between shifts
+counts as one fewer and one more in a crew; if people are planned, as one change.
 """
 
 from __future__ import annotations
@@ -28,34 +28,34 @@ from forecaster.staffing.newsvendor import NOT_PUBLISHED, PublishedSchedule
 
 HOUR = 3600  # seconds
 CENT = Decimal("0.01")
-WHOLE_DAY = ""  # the name of a day's crew where no shifts are declared
-ShiftCrews = Mapping[str, int]  # drivers by the name of a shift
-Cell = tuple[str, date]  # a depot's day
+WHOLE_DAY = ""  # name of a day's crew if no shifts are declared
+ShiftCrews = Mapping[str, int]  # drivers by shift name
+Cell = tuple[str, date]  # a depot-day
 
 
 @dataclass(frozen=True)
 class NoticePeriod:
-    """Time between a change and what it changes."""
+    """Time between a change and the start of the changed shift."""
 
-    days: int  # of the calendar, where the depot is
+    days: int  # calendar days, local to the depot
     hours: float
 
     @classmethod
     def of(cls, now: datetime, day: date, start: time, zone: ZoneInfo) -> NoticePeriod:
-        """The notice of a change at an instant for a shift that starts on a local day."""
+        """Notice of a change made at an instant for a shift that starts on a local day."""
         begins = datetime.combine(day, start, zone)
         return cls((day - now.astimezone(zone).date()).days, (begins.timestamp() - now.timestamp()) / HOUR)
 
 
 class Premium(NamedTuple):
-    """Premiums of a change, to the cent, in the unit of the declared costs."""
+    """Premiums of a change, rounded to cents, in the unit of the declared costs."""
 
-    added: float  # of a shift that is added, or that changes without loss of hours
-    removed: float  # of a shift that is cancelled, or of hours that it loses
+    added: float  # for a shift that is added, or changes without losing hours
+    removed: float  # for a cancelled shift, or for the hours that it loses
 
 
 def change_premium(staffing: Staffing, notice: NoticePeriod, hours: float) -> Premium:
-    """The premiums at such notice; `hours` are those of the shift, or those that it loses."""
+    """Premiums for a given notice; `hours` are those of the shift, or those that it loses."""
     step = premium_step(staffing, notice)
     if step is None:
         return Premium(0.0, 0.0)
@@ -68,7 +68,7 @@ def change_premium(staffing: Staffing, notice: NoticePeriod, hours: float) -> Pr
 
 
 def premium_step(staffing: Staffing, notice: NoticePeriod) -> PremiumStep | None:
-    """The step of the shortest notice that holds; None outside the notice."""
+    """The applicable step with the shortest notice; None outside the notice."""
     holding = [
         (limit, step)
         for step in staffing.change_premium
@@ -79,7 +79,7 @@ def premium_step(staffing: Staffing, notice: NoticePeriod) -> PremiumStep | None
 
 
 def _limit(step: PremiumStep, whole: int, notice: NoticePeriod) -> tuple[float, bool]:
-    """The limit of a step in hours, and whether a change comes later."""
+    """Limit of a step in hours, and whether the change is later than it."""
     if step.within_hours is not None:
         return step.within_hours, notice.hours < step.within_hours
     days = step.within_days or whole
@@ -94,8 +94,11 @@ def schedule(
     timezone: str,
     now: datetime,
 ) -> PublishedSchedule | None:
-    """The published schedule of a forecast's days with the premiums of `now`; None where none of
-    them is published. `zones` are those of depots with their own."""
+    """Published schedule of a forecast's days with the premiums of `now`; None if none of them is
+    published.
+
+    `zones` are those of depots with a zone of their own.
+    """
     names, hours, starts = _shifts(staffing)
     shape = (len(names), *forecast.open.shape)
     crews, added, removed = np.full(shape, NOT_PUBLISHED, np.int32), np.zeros(shape), np.zeros(shape)
@@ -129,7 +132,7 @@ def with_schedule(
     timezone: str,
     now: datetime,
 ) -> PublishedCrews | None:
-    """Published crews, in which those of the schedule come first; arguments as of `schedule`."""
+    """Published crews, replaced by those of the schedule; arguments as in `schedule`."""
     published = schedule(told, forecast, staffing, zones, timezone, now)
     if published is None:
         return crews
@@ -149,8 +152,8 @@ def with_schedule(
 
 
 def of_other_shifts(told: Mapping[Cell, ShiftCrews], staffing: Staffing) -> Sentence | None:
-    """Sentence about published days whose shifts are not those declared, so that no premium holds their crews; None
-    where there are none."""
+    """Sentence about published days with other shifts than those declared, whose crews no premium
+    protects; None if there are none."""
     names = sorted(shift_names(staffing))
     other = [crews for crews in told.values() if sorted(crews) != names]
     if not other:

@@ -1,9 +1,9 @@
-"""Replay of a published schedule over past nights: what crews and premiums would have cost.
+"""Replay of a published schedule over past nights: costs of crews and premiums in hindsight.
 
-Each night rosters the days ahead anew. A day is published when the notice begins, or in the first
-night of the replay, and is worked with the crew of its last night. One way changes whatever the
-night would change, and owes the premiums; the other changes what saves more than its premium. Both
-are billed for the same days, those whose orders are known.
+Each nightly run rosters the days ahead. A day is published when its notice begins, or in the first
+run of the replay, and is worked with the crew of its last run. One policy makes every change of a
+run, and owes the premiums; the other changes only if that saves more than the premium. Both are
+billed for the same days, those with known actuals.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ EVERY_CHANGE, WITH_NOTICE = "every change", "changes above their premium"
 def replay_notice(
     folds: Sequence[Fold], panel: Panel, spec: Spec, shares: ShiftShares | None = None
 ) -> tuple[NoticeBill, ...]:
-    """The bills of both ways over nightly folds, the oldest first; `panel` says what the depots
-    are."""
+    """Bills of both policies over nightly folds, oldest first; `panel` describes the depots."""
     return tuple(_replayed(way, folds, panel, spec, shares) for way in (EVERY_CHANGE, WITH_NOTICE))
 
 
@@ -42,7 +41,7 @@ def _replayed(way: str, folds: Sequence[Fold], panel: Panel, spec: Spec, shares:
     assert staffing is not None
     ways = RosterWays(staffing, vans_of(panel, staffing), shares if staffing.shifts else None)
     told: dict[Cell, ShiftCrews] = {}
-    sums = defaultdict[date, Doubles](lambda: np.zeros(3))  # premiums, changes, and those without a premium
+    sums = defaultdict[date, Doubles](lambda: np.zeros(3))  # premiums, changes, and changes without a premium
     cost, notice_days = 0.0, staffing.notice_days or 0
     for fold in folds:
         forecast, now = fold.forecast, _night(spec, fold.forecast.cutoff)
@@ -66,8 +65,7 @@ def _replayed(way: str, folds: Sequence[Fold], panel: Panel, spec: Spec, shares:
 
 
 def _tell(told: dict[Cell, ShiftCrews], crews: Ints, fold: Fold, notice_days: int, names: Sequence[str]) -> None:
-    """Publish the days whose notice begins, or all that none was told of before; and tell what has
-    changed."""
+    """Publish the days whose notice begins, or all in the first run, and announce changes."""
     forecast, first = fold.forecast, not told
     for step, day in enumerate(forecast.target_dates):
         if first or step <= notice_days:
@@ -80,7 +78,7 @@ def _crews(roster: Roster) -> Ints:
 
 
 def _night(spec: Spec, cutoff: date) -> datetime:
-    """The instant of the night after a cutoff."""
+    """Instant of the nightly run after a cutoff."""
     return datetime.combine(cutoff + timedelta(days=1), time(*spec.schedule.hour_minute), spec.zone)
 
 

@@ -1,1 +1,1 @@
-"""Plans of the week: who works which shift under the rules of contracts, and the files of that."""
+"""Plans of the week: the shifts of each person under the rules of contracts, and their files."""

@@ -1,5 +1,4 @@
-"""Drivers who come: the published crews less the drivers for whom the plan of the week has
-nobody."""
+"""Attending drivers: the published crews less the drivers for whom the plan of the week has nobody."""
 
 from __future__ import annotations
 
@@ -27,8 +26,8 @@ def with_attendance(
     forecast: Forecast,
     staffing: Staffing | None,
 ) -> tuple[PublishedDepot, ...]:
-    """The depots with the drivers who come by these plans, and with the chance of a shortage and
-    the cost of those.
+    """Return the depots with the attending drivers of these plans, and the resulting chance of a
+    shortage and cost.
 
     `roster` has the crews that the plans are for, `forecast` the order of its depots and days.
     """

@@ -1,15 +1,15 @@
 """The cheapest flow of people through the graphs of their contracts: a mixed-integer program,
 solved by HiGHS.
 
-The program without whole numbers is solved first. Flows are nearly always whole by themselves, and
-are the cheapest then; otherwise it says how cheap a plan may be at best. Where time is over before
-there is a plan, or as good a one, `quick_flow` makes one, and the difference to that bound is told.
+The linear relaxation is solved first. Its flows are nearly always integral, and are optimal then;
+otherwise it gives a lower bound of the cost. If time runs out without a plan, or with a worse one,
+`quick_flow` makes one, and its distance to that bound is reported.
 
-How many people take each arc is whole; each driver of a shift saves less than the one before, so
-that drivers need no order in the program. Whoever stays in a published shift saves the premium of a
-change. What else tells plans of equal cost apart is far smaller
-than money: that a shift is covered rather than not, that what an earlier night planned stays, that
-contracts which are declared first work first.
+The number of people on each arc is an integer; each driver of a shift saves less than the one
+before, so that drivers need no order in the program. A person who stays in a published shift saves
+the premium of a change. The other preferences between plans of equal cost are far smaller than
+money: a covered shift before an uncovered one, then shifts planned by an earlier run, then
+contracts in declared order.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from forecaster.staffing.people.quick_flow import Crowd, Slot
 from forecaster.staffing.people.rule_graph import OFF, Arc
 
 TIME_LIMIT = 5.0  # seconds for a depot's plan
-WHOLE = 1e-6  # a number of people that is this near to a whole one is it
-NO_GAP = 1e-6  # of money: what HiGHS leaves open where it is done
-# of a missing driver's cost: what a shift is worth beyond money
+WHOLE = 1e-6  # tolerance of integer numbers of people
+NO_GAP = 1e-6  # of money: optimality gap that HiGHS may leave
+# worth beyond money, as shares of a missing driver's cost
 COVERS, STAYS, ORDER = 1e-4, 2e-5, 1e-7
 
 
@@ -39,13 +39,13 @@ class Flow:
 
     people: tuple[Mapping[Arc, int], ...]
     cost: float  # of uncovered drivers and overtime
-    gap: float  # by how much a plan could be cheaper, for all that the solver knows
+    gap: float  # upper bound of the distance from the optimum
 
 
 @dataclass
 class _Program:
-    """A program under construction: columns with cost, upper bound and whether they are whole; rows
-    with two bounds."""
+    """A program under construction: columns with cost, upper bound and integrality; rows with two
+    bounds."""
 
     cost: list[float]
     upper: list[float]
@@ -67,9 +67,10 @@ class _Program:
 def cheapest(
     crowds: Sequence[Crowd], savings: Mapping[Slot, Sequence[float]], scale: float, seconds: float = TIME_LIMIT
 ) -> Flow:
-    """The cheapest flow; `savings` has what each driver of a slot saves, the first one first, and
-    nobody is planned beyond them; `scale` is the cost of a missing driver. After so many seconds
-    the best flow that is known goes out.
+    """Return the cheapest flow, or the best known one after `seconds`.
+
+    `savings` has the saving of each driver of a slot, the first one first; nobody is planned beyond
+    these. `scale` is the cost of a missing driver.
     """
     program, arcs = _whole_program(crowds, savings, scale)
     if not program.bounds:
@@ -94,7 +95,7 @@ def cheapest(
 def _whole_program(
     crowds: Sequence[Crowd], savings: Mapping[Slot, Sequence[float]], scale: float
 ) -> tuple[_Program, list[dict[Arc, int]]]:
-    """The program, and of each crowd the columns of its arcs."""
+    """Return the program, and the columns of each crowd's arcs."""
     program = _Program([], [], [], [], [])
     workers: dict[Slot, list[tuple[int, float]]] = {slot: [] for slot in savings}
     arcs = [_add_crowd(program, crowd, workers, scale * ORDER * place, scale) for place, crowd in enumerate(crowds)]
@@ -105,8 +106,8 @@ def _whole_program(
 
 
 class _Solution(NamedTuple):
-    """A solver's answer: the columns, (columns,), None where it has none; the objective and the
-    bound it proved."""
+    """Result of a solver: the columns, (columns,), None if there are none; the objective and its
+    proven bound."""
 
     x: Doubles | None
     objective: float
@@ -114,8 +115,8 @@ class _Solution(NamedTuple):
 
 
 def _solve(program: _Program, *, whole: bool, seconds: float) -> _Solution:
-    """Solve by HiGHS, with whole people or as a linear program."""
-    import highspy  # for those alone who plan weeks
+    """Solve by HiGHS, as an integer program or as its linear relaxation."""
+    import highspy  # needed only for planning weeks
 
     model = highspy.HighsLp()
     model.num_col_, model.num_row_ = len(program.cost), len(program.bounds)
@@ -167,7 +168,7 @@ def _quick(crowds: Sequence[Crowd], savings: Mapping[Slot, Sequence[float]], sca
 def cost_of(
     people: Sequence[Mapping[Arc, int]], crowds: Sequence[Crowd], savings: Mapping[Slot, Sequence[float]]
 ) -> float:
-    """Cost of uncovered shifts and overtime, in money."""
+    """Cost of uncovered shifts and overtime, in the currency."""
     drivers: Counter[Slot] = Counter()
     overtime = 0.0
     for taken, crowd in zip(people, crowds, strict=True):
@@ -179,14 +180,14 @@ def cost_of(
 
 
 def uncovered_cost(savings: Sequence[float], drivers: int) -> float:
-    """Loss of a shift without the drivers beyond so many."""
+    """Loss of a shift that lacks its drivers from `drivers` on."""
     return float(sum(max(value, 0.0) for value in savings[drivers:]))
 
 
 def _add_crowd(
     program: _Program, crowd: Crowd, workers: dict[Slot, list[tuple[int, float]]], order: float, scale: float
 ) -> dict[Arc, int]:
-    """Add a contract's arcs and the conservation of its people; `workers` gets whoever works a
+    """Add a contract's arcs and flow conservation; the columns of workers are added to `workers` by
     slot."""
     size = sum(crowd.entering.values())
     columns: dict[Arc, int] = {}

@@ -1,8 +1,9 @@
-"""People of the depots: the table that says who works where, under which contract, and on which
-days not.
+"""People of the depots: read the table of where each person works, under which contract, and their
+days off.
 
-The source is read whole each night; what is kept of it are the names in the plans of the week.
-Findings name the line, the column and what was found there, and never a person: they end in logs.
+The source is read completely each night; only the names in the plans of the week are stored.
+Findings name the line, the column and the value found there, but never a person: they end up in
+logs.
 """
 
 from __future__ import annotations
@@ -27,11 +28,10 @@ LEFT_OUT = "the row is left out"
 
 
 def people(spec: Spec, depot_ids: Iterable[str], former: pd.DataFrame, findings: list[Finding]) -> tuple[Worker, ...]:
-    """The people of these depots, in the order of their first rows; nobody where no table is
-    declared. `former` are resolved aliases.
+    """People of these depots, in the order of their first rows; empty if no table is declared.
 
-    Several rows of a person are several spans of days off; the first of them says the contract.
-    Raises SourceError and its kin as `sources.read` does.
+    Several rows of a person are several spans of days off; the first row determines the contract.
+    `former` are resolved aliases. Raises SourceError and its subclasses as `sources.read`.
     """
     if spec.staffing is None or spec.staffing.people_table is None:
         return ()
@@ -74,8 +74,7 @@ def people(spec: Spec, depot_ids: Iterable[str], former: pd.DataFrame, findings:
 def _valid(
     named: pd.DataFrame, rows: pd.DataFrame, table: PeopleTable, spec: Spec, depot_ids: set[str], tell: RowFindings
 ) -> Any:
-    """Rows that say who works where; each other is told of once, by the first thing that is wrong
-    with it."""
+    """Mask of valid rows; each invalid row is reported once, with its first fault."""
     assert spec.staffing is not None
     contracts = [contract.name for contract in spec.staffing.people]
     columns, is_valid = table.columns, rows[sources.FAULT] == ""
@@ -100,7 +99,7 @@ def _valid(
         wrong = is_valid & ~fits
         near = nearest_word(str(named[name][wrong].iloc[0]), list(words)) if wrong.any() and words else None
         shown = rows[wrong]
-        # of which no finding says more than that it is not there, or not in one line
+        # report only that the name is missing or has several lines, never the name itself
         if name == "name":
             shown = shown.assign(**{column: named["name"][wrong].where(named["name"][wrong] == "", "several lines")})
         tell("person_form", shown, column, wanted, sentence(N_("the row is left out{hint}"), hint=did_you_mean(near)))
@@ -111,7 +110,7 @@ def _valid(
 def _days_off(
     rows: pd.DataFrame, table: PeopleTable, is_valid: Any, tell: RowFindings
 ) -> tuple[dict[Any, date], dict[Any, date]]:
-    """The first and the last day of the span of each row that has one."""
+    """First and last day of the span of each row that has one."""
     columns, notation = table.columns, parsing.Notation.of(table.source)
     if columns.off_from is None:
         return {}, {}
@@ -136,7 +135,7 @@ def _days_off(
 def _shifts(
     rows: pd.DataFrame, table: PeopleTable, spec: Spec, is_valid: Any, tell: RowFindings
 ) -> dict[Any, tuple[str, ...]]:
-    """The shifts that the person of each row cannot work; unknown ones are told of."""
+    """Shifts that the person of each row cannot work; unknown ones are reported."""
     column = table.columns.cannot_work
     if column is None:
         return {}

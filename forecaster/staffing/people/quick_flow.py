@@ -1,9 +1,8 @@
-"""A good plan at once, where there is no time for the cheapest: people choose one after the other.
+"""A good plan at once, if there is no time for the cheapest: people choose one after another.
 
-Each takes the way through the graph of the contract that saves most compared with whoever chose before
-(dynamic programming over the days), and then each once more compared with all others, as often as that
-saves something. Rules hold in every such plan; what it may cost more than the cheapest is for
-`flow` to say.
+Each person takes the path through the graph of the contract that saves most given the earlier
+choices (dynamic programming over the days), and then chooses again given all others, as long as
+that saves something. Every such plan obeys the rules; `flow` bounds its distance from the optimum.
 """
 
 from __future__ import annotations
@@ -15,41 +14,46 @@ from functools import cached_property
 
 from forecaster.staffing.people.rule_graph import OFF, Arc, RuleGraph, WorkState
 
-Slot = tuple[int, int]  # places of a day and of a shift in it
+Slot = tuple[int, int]  # indexes of a day and of a shift in it
 Way = tuple[Arc, ...]
-ROUNDS = 3  # in which everybody chooses again
+ROUNDS = 3  # maximum number of rounds of choices
 LEAST_GAIN = 1e-9  # of money
 
 
 @dataclass(frozen=True)
 class Crowd:
     """The people of one contract: where they enter the graph, and how many took each arc in the
-    plan before."""
+    previous plan."""
 
     graph: RuleGraph
     entering: Mapping[WorkState, int]
     cost_overtime: float
     planned_before: Mapping[Arc, int]
     burdens: Mapping[Slot, float] = field(default_factory=dict)  # cost of a shift beyond money
-    premiums: Mapping[Slot, float] = field(default_factory=dict)  # of another person in a published shift
+    premiums: Mapping[Slot, float] = field(default_factory=dict)  # for another person in a published shift
 
     @cached_property
     def published(self) -> Mapping[Slot, tuple[int, float]]:
-        """Slots where another person has a premium: how many worked them in the plan before, and the premium."""
+        """Slots in which another person has a premium: the number of people in the previous plan,
+        and the premium."""
         before = slot_counts(self.planned_before)
         return {slot: (count, owed) for slot, count in before.items() if (owed := self.premiums.get(slot, 0.0)) > 0}
 
     def spread_cost(self, arc: Arc) -> float:
-        """Cost of an arc beyond money: of a weekend or late shift for those who had many, or of a wish declined."""
+        """Cost of an arc beyond money: of a weekend or late shift for people who had many, or of a
+        declined wish."""
         return self.burdens.get((arc.day, arc.shift), 0.0)
 
 
 def one_by_one(
     crowds: Sequence[Crowd], savings: Mapping[Slot, Sequence[float]], *, covers: float, stays: float
 ) -> tuple[dict[Arc, int], ...]:
-    """Number of people of each crowd on each arc. `savings` has what each driver of a slot saves,
-    the first one first; beyond money a covered shift is worth `covers`, and one that stays as it
-    was planned `stays`; in a published shift it saves the premium, too."""
+    """Number of people of each crowd on each arc.
+
+    `savings` has the saving of each driver of a slot, the first one first. Beyond money, a covered
+    shift is worth `covers`, and an unchanged one `stays`; in a published shift it also saves the
+    premium.
+    """
     people = [
         (place, crowd.graph.entry[state])
         for place, crowd in enumerate(crowds)
@@ -74,7 +78,7 @@ def one_by_one(
 
 
 def slot_counts(people: Mapping[Arc, int]) -> Counter[Slot]:
-    """Number of people at each slot, by how many take each arc."""
+    """Number of people in each slot, from the number on each arc."""
     counts: Counter[Slot] = Counter()
     for arc, count in people.items():
         if arc.shift != OFF:
@@ -97,7 +101,7 @@ def _worth(
     covers: float,
     stays: float,
 ) -> dict[Arc, float]:
-    """Value of one more person on each arc; arcs on which nobody is wanted are left out."""
+    """Value of one more person on each arc; arcs on which nobody is wanted are omitted."""
     worth, here = {}, slot_counts(taken) if crowd.published else Counter[Slot]()
     for arc in crowd.graph.arcs:
         stay = stays if taken[arc] < crowd.planned_before.get(arc, 0) else 0.0
@@ -116,10 +120,10 @@ def _worth(
 
 
 def _best_way(graph: RuleGraph, entry: int, worth: Mapping[Arc, float]) -> tuple[Way, float]:
-    """The way of most worth from the first morning to the last evening, the first of equals."""
-    # of a day's node: what follows it at best, and by which arc
+    """Path with the largest worth from the first morning to the last evening; the first of equals."""
+    # node of a day → best value from there on, and its first arc
     best: dict[tuple[int, int], tuple[float, Arc]] = {}
-    for arc in reversed(graph.arcs):  # by day, so that what follows is there first
+    for arc in reversed(graph.arcs):  # in reverse day order, so that successors come first
         if arc in worth:
             following = best.get((arc.day + 1, arc.target))
             value = worth[arc] + (following[0] if following else 0.0)

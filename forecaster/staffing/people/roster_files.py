@@ -1,10 +1,10 @@
-"""Plans of the week as planners' tools take them: CSV, an Excel workbook (XLSX), and a calendar
+"""Plans of the week in formats of planners' tools: CSV, an Excel workbook (XLSX), and a calendar
 (iCalendar, RFC 5545).
 
-Calendars hold instants in UTC, which need no rules of a time zone to be read right, also where
-clocks change during a shift. An event is named by depot, person and day, so that a calendar which
-is read again changes what it has: an event of another shift has the same UID and a higher SEQUENCE,
-and one that fell away is there as cancelled.
+Calendars hold instants in UTC, which are unambiguous without time zone rules, even when clocks
+change during a shift. An event is identified by depot, person and day, so that importing a calendar
+again updates it: an event whose shift changed has the same UID and a higher SEQUENCE, and a dropped
+one is included as cancelled.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ MEDIA_TYPES: Mapping[Form, str] = {
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 }
 COLUMNS = ("depot", "city", "person", "contract", "date", "shift", "start", "end", "hours")
-OPEN = "open"  # in the place of a person: nobody is planned
-WEEK, PUBLISHED = "Week", "Published"  # sheets of a workbook, of which the second is hidden
-OFF, PLANNED_OF_WANTED = "off", ": planned of wanted"  # text of a day off; end of the name of a shift's line
-# of columns, in letters
+OPEN = "open"  # stands for a person: nobody is planned
+WEEK, PUBLISHED = "Week", "Published"  # sheets of a workbook; the second is hidden
+OFF, PLANNED_OF_WANTED = "off", ": planned of wanted"  # text of a day off; suffix of the label of a shift's row
+# column widths, in characters
 WIDTHS = {"depot": 18, "city": 18, "person": 18, "contract": 14, "start": 17, "end": 17}
 
 
 @dataclass(frozen=True)
 class DepotWeek:
-    """The plan of a depot, where it is, and the zone whose local days it counts."""
+    """Plan of a depot, its city, and the zone of its local days."""
 
     plan: WeekPlan
     city: str
@@ -46,15 +46,15 @@ class DepotWeek:
 
 @dataclass(frozen=True)
 class WeekFile:
-    """The plans of some depots of a publication, to be written as files."""
+    """Plans of some depots of a publication, to be written as files."""
 
     pipeline: str
     published_at: datetime
     weeks: tuple[DepotWeek, ...]
 
     def of_person(self, person: str) -> WeekFile:
-        """With this person's shifts alone, and without what is open; a person is told by name, or
-        by the key that addresses have."""
+        """Return only this person's shifts, without open ones; `person` is a name, or the key used
+        in URLs."""
 
         def narrow(week: DepotWeek) -> DepotWeek:
             depot = week.plan.depot_id
@@ -64,14 +64,15 @@ class WeekFile:
         return replace(self, weeks=tuple(map(narrow, self.weeks)))
 
     def write(self, form: Form) -> bytes:
-        """The file. Raises MissingExtra where the library of its form is not installed."""
+        """Return the file's content. Raises MissingExtra if the library for the format is not
+        installed."""
         writers: dict[Form, Callable[[WeekFile], bytes]] = {"csv": _csv, "ics": _calendar, "xlsx": _workbook}
         return writers[form](self)
 
 
 def shift_rows(weeks: Iterable[DepotWeek]) -> list[list[Any]]:
-    """A row for each shift of a person, and one for each driver that nobody is planned for, by
-    depot and time; local times with their offset. The columns are `COLUMNS`."""
+    """Rows of `COLUMNS`: one for each person's shift and each missing driver, by depot and time;
+    local times with UTC offset."""
     rows = []
     for week in weeks:
         zone = ZoneInfo(week.timezone)
@@ -132,8 +133,8 @@ def _uid(pipeline: str, depot: str, person: str, day: date) -> str:
 
 
 def _workbook(file: WeekFile) -> bytes:
-    """Three sheets: the week with a column for each day, its shifts one by one, and what is open; and
-    a hidden one of the week as the file was made with it."""
+    """Make three sheets: the week with a column per day, its shifts as a list, and the open ones;
+    and a hidden one with the week as published."""
     try:
         from xlsxwriter import Workbook
     except ModuleNotFoundError as error:
@@ -158,12 +159,12 @@ def _workbook(file: WeekFile) -> bytes:
             for column, text in enumerate(row):
                 planned.write_string(line, column, text)
     for page in book.worksheets():
-        page.table.clear()  # of a cycle, for which a page's Python looks seldom
+        page.table.clear()  # breaks a reference cycle, which the page's process rarely collects
     return out.getvalue()
 
 
 def _planned_days(weeks: Sequence[DepotWeek]) -> Iterator[tuple[str, str, str, str]]:
-    """Depot, person, day (ISO) and shift of each day of a person, as the sheet of the week has them."""
+    """Depot, person, day (ISO) and shift of each day of a person, as in the sheet of the week."""
     for week in weeks:
         days = plan_days(week.plan)
         for position in week.plan.positions:
@@ -172,7 +173,7 @@ def _planned_days(weeks: Sequence[DepotWeek]) -> Iterator[tuple[str, str, str, s
 
 
 def _shifts(position: Position, days: Sequence[date]) -> list[str]:
-    """Text of each day of a person: the shift, "off" on a day off, else nothing."""
+    """Text of each day of a person: the shift, "off" on a day off, otherwise empty."""
     shifts = dict.fromkeys(position.days_off, OFF) | {duty.date: duty.shift for duty in position.duties}
     return [shifts.get(day, "") for day in days]
 
@@ -194,8 +195,7 @@ def _week_sheet(page: Any, weeks: Sequence[DepotWeek], formats: Mapping[str, Any
 
 
 def _week_lines(plan: WeekPlan, days: Sequence[date], short: Any) -> Iterator[tuple[str, list[tuple[str, Any]]]]:
-    """A line for each person, then one for each shift: its name, and text and format of its
-    cells."""
+    """Rows of people, then of shifts: label, and text and format of each cell."""
     for position in plan.positions:
         yield position.name, [(shift, None) for shift in _shifts(position, days)]
     covers = {(cover.date, cover.shift): cover for cover in plan.shifts}
@@ -234,7 +234,7 @@ def _list_sheet(page: Any, rows: Sequence[Sequence[Any]], formats: Mapping[str, 
 
 
 def plan_days(plan: WeekPlan) -> list[date]:
-    """The days of a plan on which somebody is wanted or planned."""
+    """Days of a plan on which somebody is wanted or planned."""
     return sorted({cover.date for cover in plan.shifts})
 
 

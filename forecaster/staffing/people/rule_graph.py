@@ -1,13 +1,12 @@
-"""A contract's rules as a graph: every path through it is a week that the rules allow, and no other
-week is one.
+"""A contract's rules as a graph: its paths are exactly the weeks that the rules allow.
 
-Nodes are what the rules need to know of somebody on the morning of a day: shifts and hours since
-Monday, days in a row, and until when rest lasts. An arc is a shift of the day, or a free day.
+Nodes are the state of a person that the rules need on the morning of a day: shifts and hours since
+Monday, days in a row, and the end of the rest period. An arc is a shift of the day, or a free day.
 People with the same contract differ in where they enter, by what they worked before, so that one
-graph serves all of them, and a plan is a flow through it: how many people take each arc (Côté,
+graph serves all of them, and a plan is a flow through it: the number of people on each arc (Côté,
 Gendron, Quimper & Rousseau 2011, "Formal languages for integer programming modeling of shift
-scheduling problems", Constraints 16). Nodes from which the same can follow are one node, as in a
-minimal automaton.
+scheduling problems", Constraints 16). Nodes with the same continuations are merged, as in a minimal
+automaton.
 """
 
 from __future__ import annotations
@@ -20,14 +19,13 @@ from functools import lru_cache
 from forecaster.config import EmploymentContract
 from forecaster.ledger.week_plan import Duty
 
-OFF = -1  # the arc of a free day, in the place of a shift
+OFF = -1  # stands for a shift on the arc of a free day
 TOLERANCE = 1e-9  # hours
 
 
 @dataclass(frozen=True)
 class ShiftHours:
-    """A shift of a day that somebody may be planned for; `index` is its place among the day's
-    shifts."""
+    """A shift available on a day; `index` is its position among the day's shifts."""
 
     index: int
     start: datetime
@@ -40,17 +38,17 @@ class ShiftHours:
 
 @dataclass(frozen=True)
 class WorkState:
-    """State of a person on a morning, for the rules."""
+    """A person's state on a morning, as the rules need it."""
 
     days_in_row: int = 0
     shifts: int = 0  # since Monday
-    hours: float = 0.0  # since Monday; counted where the contract has hours a week
-    rests_until: datetime | None = None  # None: no shift to come is too early
+    hours: float = 0.0  # since Monday; counted if the contract has weekly hours
+    rests_until: datetime | None = None  # None: no later shift is too early
 
 
 @dataclass(frozen=True)
 class Arc:
-    """A way through a day: from a node of its morning to one of the next, with a shift or OFF;
+    """A choice on a day: from a node of its morning to one of the next, with a shift or OFF;
     overtime in hours."""
 
     day: int
@@ -62,17 +60,17 @@ class Arc:
 
 @dataclass(frozen=True)
 class RuleGraph:
-    """The graph of a contract over the days of a plan; nodes are numbered within each morning."""
+    """Graph of a contract over the days of a plan; nodes are numbered within each morning."""
 
     arcs: tuple[Arc, ...]  # by day and source, a free day first
-    # what somebody worked before → the node of the first morning; a state that leads to no week is left out
+    # earlier work → node of the first morning; a state without an allowed week is omitted
     entry: dict[WorkState, int]
-    working: frozenset[int] = frozenset()  # places of days on which nobody is free
+    working: frozenset[int] = frozenset()  # indexes of days on which nobody is free
 
 
 def state_after(duties: Sequence[Duty], first: date, contract: EmploymentContract) -> WorkState:
-    """The state on the morning of `first` of somebody who worked these shifts; `duties` rise by
-    day, without gaps in what the rules ask."""
+    """State on the morning of `first` after these shifts; `duties` are in date order, and complete
+    for the rules' lookback."""
     monday = first - timedelta(days=first.weekday())
     before = [duty for duty in duties if duty.date < first]
     this_week = [duty for duty in before if duty.date >= monday]
@@ -84,7 +82,7 @@ def state_after(duties: Sequence[Duty], first: date, contract: EmploymentContrac
     return WorkState(in_row, len(this_week), hours, rests_until)
 
 
-@lru_cache(maxsize=512)  # depots with the same contracts and hours have the same graphs
+@lru_cache(maxsize=512)  # depots with the same contracts and hours share graphs
 def build(
     contract: EmploymentContract,
     days: tuple[date, ...],
@@ -92,8 +90,11 @@ def build(
     starts: frozenset[WorkState],
     working: frozenset[int] = frozenset(),
 ) -> RuleGraph:
-    """The graph over these days, each with the shifts that may be worked on it, for who enters in
-    these states; on the days at the places `working` one of them must be."""
+    """Build the graph over these days, each with its available shifts, for people who enter in
+    these states.
+
+    On the days with indexes `working`, everybody works.
+    """
     steps: list[dict[WorkState, list[tuple[int, WorkState, float]]]] = []
     morning = {_settled(state, shifts) for state in starts}
     for place, day in enumerate(days):
@@ -104,7 +105,7 @@ def build(
         if place in working:
             steps[-1] = {state: [way for way in ways if way[0] != OFF] for state, ways in steps[-1].items()}
         morning = {target for ways in steps[-1].values() for _, target, _ in ways}
-    numbers: dict[WorkState, int] = dict.fromkeys(morning, 0)  # after the last day all are alike
+    numbers: dict[WorkState, int] = dict.fromkeys(morning, 0)  # after the last day all states are equal
     arcs: list[Arc] = []
     for place in reversed(range(len(days))):
         kinds, numbers = _alike(steps[place], numbers)
@@ -117,8 +118,10 @@ def build(
 def _alike(
     ways_of: Mapping[WorkState, Sequence[tuple[int, WorkState, float]]], numbers: Mapping[WorkState, int]
 ) -> tuple[dict[tuple[tuple[int, int, float], ...], int], dict[WorkState, int]]:
-    """A number for each set of ways through a day that states have, and of each state the number of
-    its ways; `numbers` are those of the day after, in which states without a way are left out."""
+    """Number each distinct set of choices of a day; return the numbers, and that of each state.
+
+    `numbers` are those of the following day; states without a choice are omitted.
+    """
     kinds: dict[tuple[tuple[int, int, float], ...], int] = {}
     before = {}
     for state, ways in ways_of.items():
@@ -135,7 +138,7 @@ def _ways(
     later: Sequence[Sequence[ShiftHours]],
     contract: EmploymentContract,
 ) -> list[tuple[int, WorkState, float]]:
-    """Choices in a state on a day: the shift, the state after it, and the overtime in hours."""
+    """Choices in a state on a day: the shift, the following state, and the overtime in hours."""
     if day.weekday() == 0:
         state = replace(state, shifts=0, hours=0.0)
     ways = [(OFF, _settled(replace(state, days_in_row=0), later), 0.0)]
@@ -157,7 +160,7 @@ def _ways(
 
 
 def _settled(state: WorkState, later: Sequence[Sequence[ShiftHours]]) -> WorkState:
-    """Without a rest that is over before any shift to come."""
+    """Drop a rest period that ends before every later shift."""
     if state.rests_until is None:
         return state
     is_felt = any(shift.start < state.rests_until for shifts in later for shift in shifts)

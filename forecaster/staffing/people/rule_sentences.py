@@ -1,4 +1,4 @@
-"""Sentences of a week's plan: what is uncovered, and what each rule of the contracts costs."""
+"""Sentences on a week's plan: its uncovered shifts, and the cost of each contract rule."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ FORBIDDING: dict[ForbiddingRule, str] = {
 
 
 def whole_money(value: float) -> str:
-    """Money as a command writes it, without a unit: that is the unit of the declared costs."""
+    """Money in a command's output, without a unit: that of the declared costs."""
     return f"{value:,.0f}" if value >= 1 else f"{value:.2f}"
 
 
 def plain_number(value: float) -> str:
-    """A number with the decimals that it has, as a command writes it."""
+    """Number in a command's output, with its decimals if any."""
     return f"{int(value):,}" if float(value).is_integer() else f"{value:g}"
 
 
 def summary(plan: WeekPlan, money: Money = whole_money, number: Number = plain_number) -> str:
-    """Sentence about uncovered shifts of the week, their expected cost, and the overtime."""
+    """Sentence on the week's uncovered shifts, their expected cost, and the overtime."""
     wanted = sum(cover.wanted for cover in plan.shifts)
     if not wanted:
         return _("No drivers are needed on these days.")
@@ -76,7 +76,7 @@ def summary(plan: WeekPlan, money: Money = whole_money, number: Number = plain_n
 
 
 def rule_sentence(rule: RuleCost, money: Money = whole_money, number: Number = plain_number) -> str:
-    """Sentence about the cost of the rule this week, all others in force."""
+    """Sentence on the cost of a rule this week, with all others in force."""
     if rule.rule == "days_off":
         return _(
             "Days off ({contract}) cost {cost}: people who are off could work open shifts.",

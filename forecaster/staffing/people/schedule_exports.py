@@ -1,5 +1,5 @@
-"""Shifts of people as records of 7shifts and Deputy, and forecasts as records of 7shifts, each to be
-posted by itself.
+"""People's shifts as records of 7shifts and Deputy, and forecasts as records of 7shifts, one per
+request.
 
 Fields are those of https://developers.7shifts.com/reference/postshift (POST
 /v2/company/{company_id}/shifts), https://developers.7shifts.com/reference/forecast-overrides (POST
@@ -19,13 +19,15 @@ from forecaster.ledger.publication import PublishedDepot
 from forecaster.ledger.week_plan import Duty
 from forecaster.staffing.people.roster_files import DepotWeek
 
-Ids = Mapping[tuple[str, ...], str] | None  # of a depot, or of a depot and its person; None: names are numbers
+Ids = Mapping[tuple[str, ...], str] | None  # by depot, or by depot and person; None: names are numbers
 
 
 def records(system: str, spec: Spec, weeks: Iterable[DepotWeek], published: Collection[Any]) -> list[dict[str, Any]]:
-    """A record for `7shifts` or `deputy` of each shift of a person; one whose depot and day are not
-    `published` is a draft. Raises SpecError for a depot or a person whose number there is not
-    known, SourceError and its kin as `sources.read` does."""
+    """Return a record for `7shifts` or `deputy` of each person's shift.
+
+    Shifts whose depot and day are not `published` are drafts. Raises SpecError for a depot or
+    person without a known number, SourceError and its subclasses as `sources.read`.
+    """
     assert spec.staffing is not None
     depots, table, made = spec.depots, spec.staffing.people_table, list[dict[str, Any]]()
     places: Ids = _ids(spec, depots, depots.columns.depot_id) if depots else None
@@ -47,8 +49,10 @@ def records(system: str, spec: Spec, weeks: Iterable[DepotWeek], published: Coll
 def forecasts(
     spec: Spec, depots: Iterable[PublishedDepot], levels: Sequence[float], order_value: float
 ) -> list[dict[str, Any]]:
-    """A record of each depot's day: its median times the sales of an order, in cents; `location_id` belongs into the
-    address. Raises as `records` does."""
+    """Return a record of each depot-day: its median times the sales per order, in cents.
+
+    `location_id` belongs in the URL. Raises as `records`.
+    """
     places: Ids = _ids(spec, spec.depots, spec.depots.columns.depot_id) if spec.depots else None
     median, made = levels.index(0.5), list[dict[str, Any]]()
     for depot in depots:
@@ -60,7 +64,7 @@ def forecasts(
 
 
 def _ids(spec: Spec, table: Depots | PeopleTable, *key: str) -> Ids:
-    """Numbers of the table by the columns `key`. Raises SpecError for one that has two."""
+    """Numbers of the table by the columns `key`. Raises SpecError for an ambiguous one."""
     column, ids = table.columns.external_id, dict[tuple[str, ...], str]()
     if column is None:
         return None

@@ -1,8 +1,9 @@
-"""Plan of a depot's week: who works which shift at least cost, under the rules of the contracts.
+"""Plan of a depot's week: assign shifts to people at least cost, under the rules of their
+contracts.
 
-The people of a contract are alike but for what they worked before, for days off, and for shifts
-that they cannot work. So the plan is solved for how many do what (`flow`), and people are then led
-along: whoever has a shift in the plan before keeps it where the flow allows.
+People of a contract differ only in what they worked before, in days off, and in shifts that they
+cannot work. So the plan is solved for the number of people on each path (`flow`), and people are
+then assigned to paths: a person keeps the shift of the previous plan if the flow allows.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from forecaster.staffing.people.quick_flow import Crowd
 from forecaster.staffing.people.rule_graph import OFF, Arc
 from forecaster.staffing.people.week_problem import WITHOUT_RULE, Group, Problem, Spread, Staff, WantedShift
 
-LOOKBACK_DAYS = 14  # days before the plan that rules may ask of
-SPREAD_DAYS = 56  # days before the plan over which weekend and late shifts are spread
-CENT = 0.005  # a difference in money that is none
+LOOKBACK_DAYS = 14  # days before the plan that rules may depend on
+SPREAD_DAYS = 56  # days before the plan over which weekend and late shifts are balanced
+CENT = 0.005  # tolerance for amounts of money
 
 
 @dataclass(frozen=True)
 class WeekTask:
-    """A depot's days that are to be planned, made at an instant; `before` is the plan before it."""
+    """Days of a depot to be planned, at an instant; `before` is the previous plan."""
 
     depot_id: str
     days: tuple[date, ...]
@@ -48,13 +49,13 @@ class WeekTask:
     before: WeekPlan | None = None
     assigned: DepotShifts = field(default_factory=dict)
     wishes: DepotWishes = field(default_factory=dict)
-    spread: Spread | None = None  # None: weekend and late shifts fall where they may, and wishes are not looked at
-    # premium of another person in a published shift, by day and shift
+    spread: Spread | None = None  # None: weekend and late shifts are not balanced, and wishes are ignored
+    # premiums for another person in a published shift, by day and shift
     premiums: Mapping[tuple[date, str], float] = field(default_factory=dict)
 
     def plan(self, seconds: float = flow.TIME_LIMIT) -> WeekPlan:
-        """The cheapest plan that all rules allow, or after so many seconds a good one; without what
-        rules cost.
+        """Return the cheapest plan that all rules allow, or a good one after `seconds`; without the
+        costs of rules.
 
         Equal inputs give equal plans.
         """
@@ -76,15 +77,16 @@ class WeekTask:
         return WeekPlan(self.depot_id, tuple(positions), shifts, (), solution.cost, overtime, solution.gap, late)
 
     def explain(self, plan: WeekPlan) -> WeekPlan:
-        """The plan of this task with what it would cost less without each rule of each contract,
-        and with one person more of it."""
+        """Return the plan with the savings without each rule of each contract, and with one person
+        more."""
         if plan.cost <= CENT:
             return plan
         return replace(plan, rules=_rule_costs(self._problem, self.staff, self._groups, plan.cost))
 
     @property
     def _groups(self) -> list[Group]:
-        """The people of each contract who are alike; shifts set by hand that a rule forbids are left out."""
+        """Groups of interchangeable people of each contract; shifts set by hand that a rule forbids
+        are left out."""
         held: dict[str, list[Position]] = {staff.contract.name: [] for staff in self.staff}
         for contract, person, forbidden_by in self._people:
             held[contract.name].append(replace(person, assigned=()) if forbidden_by else person)
@@ -93,8 +95,8 @@ class WeekTask:
 
     @cached_property
     def _people(self) -> list[tuple[EmploymentContract, Position, ForbiddingRule | None]]:
-        """The people as they stood in the plan before: worked is what was planned up to the first
-        day; with the rule that forbids what is set by hand."""
+        """People with their history from the previous plan, whose shifts before the first day count
+        as worked, and with the rule that forbids what is set by hand."""
         by_hand = (each for shifts in self.assigned.values() for each in shifts)
         asked = Problem.of(self.days, self.wanted, self.cost_short, by_hand)
         return [
@@ -133,13 +135,13 @@ def plan_week(
     before: WeekPlan | None = None,
     explain: bool = True,
 ) -> WeekPlan:
-    """The plan of a `WeekTask`, with what each rule costs."""
+    """Plan a `WeekTask`, with the cost of each rule."""
     task = WeekTask(depot_id, tuple(days), tuple(wanted), tuple(staff), cost_short, at, before)
     return task.explain(task.plan()) if explain else task.plan()
 
 
 def _as_before(people: Iterable[Position], first: date, before: WeekPlan | None, lookback: int) -> Iterator[Position]:
-    """People with what the plan before said of them; worked is what was planned up to `first`."""
+    """Yield people with their shifts from the previous plan; those before `first` count as worked."""
     positions = {position.name: position for position in before.positions} if before else {}
     for person in people:
         earlier = positions.get(person.name, person)
@@ -153,8 +155,7 @@ def _as_before(people: Iterable[Position], first: date, before: WeekPlan | None,
 
 
 def _lead(group: Group, crowd: Crowd, taken: Mapping[Arc, int], problem: Problem) -> list[list[int]]:
-    """Lead people through the graph as the flow says: the shift of each person (or OFF) on each
-    day."""
+    """Assign people to the paths of the flow; return the shift of each person (or OFF) on each day."""
     people, contract = group.people, group.contract
     node = [crowd.graph.entry[rule_graph.state_after(person.before, problem.days[0], contract)] for person in people]
     usual = list(map(problem.usual_shifts, people))
@@ -178,7 +179,7 @@ def _lead(group: Group, crowd: Crowd, taken: Mapping[Arc, int], problem: Problem
 
 
 def _arcs_by_source(arcs: Iterable[Arc], day: int) -> dict[int, list[Arc]]:
-    """The arcs of a day by the node that they leave."""
+    """Arcs of a day by their source node."""
     by_source: dict[int, list[Arc]] = {}
     for arc in arcs:
         if arc.day == day:
@@ -193,7 +194,7 @@ def _step(who: int, arc: Arc, left: dict[Arc, int], node: list[int], ways: list[
 
 
 def _position(person: Position, way: Sequence[int], problem: Problem, at: datetime) -> Position:
-    """A person's week, with the instants since which each shift is planned so."""
+    """A person's week, with the instant since which each shift is planned."""
     earlier = {duty.date: duty for duty in person.duties}
     duties = []
     for place, shift_index in enumerate(way):
@@ -222,7 +223,7 @@ def _cover(shift: WantedShift, planned: int) -> ShiftCover:
 
 
 def _rule_costs(problem: Problem, staff: Sequence[Staff], groups: Sequence[Group], cost: float) -> tuple[RuleCost, ...]:
-    """Savings without each rule of each contract, and with one person more of it."""
+    """Savings without each rule of each contract, and with one person more."""
     costs: list[RuleCost] = []
     for contract in (of_contract.contract for of_contract in staff):
         here = [group for group in groups if group.contract == contract]
@@ -243,8 +244,7 @@ def _rule_costs(problem: Problem, staff: Sequence[Staff], groups: Sequence[Group
 def _without_rules(
     contract: EmploymentContract, groups: Sequence[Group], spread: Spread | None
 ) -> Iterator[tuple[Rule, float, Sequence[Group]]]:
-    """The groups of a contract without each of its rules, with nobody off, and with one person
-    more."""
+    """Groups of a contract without each of its rules, with nobody off, and with one person more."""
     crew = [person for group in groups for person in group.people]
     for rule, freed in WITHOUT_RULE.items():
         if crew and getattr(contract, rule) is not None:

@@ -1,5 +1,4 @@
-"""Plans of the week of all depots of a publication: who works which shift, from the shifts' crews
-and the contracts."""
+"""Plans of the week for all depots of a publication, from the shifts' crews and the contracts."""
 
 from __future__ import annotations
 
@@ -29,21 +28,21 @@ from forecaster.staffing.people.week_problem import Spread, Staff, WantedShift
 from forecaster.staffing.people.worker import Worker
 from forecaster.staffing.shift_values import ShiftRoster
 
-# after which no further depot is planned, so that the publication is not held up
+# seconds after which no further depot is planned, so that the publication is not delayed
 PLAN_SECONDS = 120.0
-# after which no plan is sought for longer than a program without whole numbers takes
+# seconds after which the integer program is skipped, and only the linear relaxation is solved
 QUICK_SECONDS = 80.0
-# depots of a publication for which the costs of rules are worked out: that takes the longest
+# depots per publication with explained costs of rules, the slowest step
 MOST_EXPLAINED = 500
-CHUNK = 25  # depots that a process plans at once
+CHUNK = 25  # depots planned per task of a process
 NOT_BY_HAND: Mapping[str, DepotShifts] = MappingProxyType({})
 NO_WISHES: Mapping[str, DepotWishes] = MappingProxyType({})
-FEW = 300  # depots below which further processes take longer to start than they save
+FEW = 300  # below this number of depots, starting processes takes longer than they save
 
 
 @dataclass(frozen=True)
 class PlannedWeeks:
-    """The plans, in the order of the depots, and why others are missing, in sentences."""
+    """The plans, in depot order, and sentences on why others are missing."""
 
     plans: tuple[WeekPlan, ...]
     troubles: tuple[str, ...] = ()
@@ -62,13 +61,15 @@ def plan_weeks(
     assigned: Mapping[str, DepotShifts] = NOT_BY_HAND,
     wishes: Mapping[str, DepotWishes] = NO_WISHES,
 ) -> PlannedWeeks:
-    """The plans of published depots; `before` are the plans before these, by depot, and `timezone`
-    the pipeline's. Where `people` are not told, those whom the plans before name are planned again.
-    `assigned` are shifts set by hand, by depot and person, "" for a free day; one that a rule forbids is a trouble.
-    `wishes` are days that people wish to be free, by depot and person.
+    """Plan the weeks of published depots.
 
-    No plans where the pipeline declares no people. A depot that cannot be planned is a trouble, and
-    the others go on. What rules cost is worked out last, for the depots whose plans cost most.
+    `before` are the previous plans by depot, and `timezone` is the pipeline's. Without `people`,
+    those named in the previous plans are planned again. `assigned` are shifts set by hand, by depot
+    and person, "" for a free day; one that a rule forbids is a trouble. `wishes` are days that
+    people wish to be free, by depot and person.
+
+    No plans if the pipeline declares no people. A depot that cannot be planned is a trouble, and
+    the others continue. The costs of rules are computed last, for the most expensive plans.
     """
     if staffing is None or not staffing.people or not isinstance(roster, ShiftRoster):
         return PlannedWeeks(())
@@ -91,7 +92,7 @@ def plan_weeks(
 
 
 def _forbidden(plans: Iterable[WeekPlan]) -> Iterator[str]:
-    """Sentences of depots where shifts set by hand are left out, without names: they end in logs."""
+    """Sentences on shifts set by hand that were left out, without names: they end up in logs."""
     left_out = N_("{depot}: shifts set by hand are left out of the plan for {n} people, since {rule} forbids them")
     for plan in plans:
         for rule, n in Counter(who.forbidden_by for who in plan.positions if who.forbidden_by).items():
@@ -99,7 +100,7 @@ def _forbidden(plans: Iterable[WeekPlan]) -> Iterator[str]:
 
 
 def _explain_dearest(tasks: Sequence[WeekTask], plans: list[WeekPlan], start: float, workers: int) -> None:
-    """Put the plans that cost most, with what rules cost, in the place of those without."""
+    """Replace the most expensive plans by ones with the costs of rules."""
     dearest = sorted(range(len(plans)), key=lambda place: -plans[place].cost)[:MOST_EXPLAINED]
     dearest = [place for place in dearest if plans[place].cost > CENT]
     pairs = _until(((tasks[place], plans[place]) for place in dearest), start)
@@ -119,7 +120,7 @@ def _tasks(
     before: Mapping[str, WeekPlan],
     named: Mapping[tuple[str, str], tuple[Worker, ...]],
 ) -> list[WeekTask]:
-    """Planning problem of each depot; `troubles` gets the first three that cannot be."""
+    """Planning problem of each depot; `troubles` gets the first three failures."""
     rows, savings = {depot: row for row, depot in enumerate(panel.depot_ids)}, roster.savings(staffing)
     tasks = []
     for depot in depots:
@@ -153,8 +154,8 @@ def _tasks(
 
 
 def _premiums(roster: ShiftRoster, row: int, depot: PublishedDepot) -> dict[tuple[date, str], float]:
-    """Premiums of another person in a published shift, by day and shift: one shift is cancelled, and one added. A
-    day whose crew is set by hand has none."""
+    """Premiums for another person in a published shift, by day and shift: one shift is cancelled,
+    and one added. Days with a crew set by hand have none."""
     published = roster.schedule
     if published is None:
         return {}
@@ -169,7 +170,7 @@ def _premiums(roster: ShiftRoster, row: int, depot: PublishedDepot) -> dict[tupl
 
 
 def people_of_plans(plans: Iterable[WeekPlan]) -> list[Worker]:
-    """The people whom plans name, with the days off that these know of."""
+    """People named in plans, with their days off known there."""
     return [
         Worker(
             plan.depot_id,
@@ -194,7 +195,7 @@ def _by_contract(people: Iterable[Worker]) -> dict[tuple[str, str], tuple[Worker
 
 
 def _chunks(tasks: Sequence[WeekTask], start: float) -> Iterator[tuple[Sequence[WeekTask], float]]:
-    """Some tasks after the other with the seconds for each, as long as there is time."""
+    """Chunks of tasks with the seconds for each, as long as there is time."""
     for place in range(0, len(tasks), CHUNK):
         elapsed = monotonic() - start
         if elapsed > PLAN_SECONDS:
@@ -203,7 +204,7 @@ def _chunks(tasks: Sequence[WeekTask], start: float) -> Iterator[tuple[Sequence[
 
 
 def _until(pairs: Iterator[tuple[WeekTask, WeekPlan]], start: float) -> Iterator[tuple[WeekTask, WeekPlan]]:
-    """The pairs, as long as there is time."""
+    """Pairs, as long as there is time."""
     return itertools.takewhile(lambda _: monotonic() - start < PLAN_SECONDS, pairs)
 
 
@@ -218,8 +219,10 @@ def _explain(task: WeekTask, plan: WeekPlan) -> WeekPlan:
 def wanted_shifts(
     depot: PublishedDepot, savings: Sequence[Sequence[Doubles]], row: int, staffing: Staffing, zone: ZoneInfo
 ) -> list[WantedShift]:
-    """The shifts of a depot's open days with what their crews save, by day and time; `row` is the
-    depot's place in `savings`, as `ShiftRoster` has them."""
+    """Shifts of a depot's open days with the savings of their crews, by day and time.
+
+    `row` is the depot's index in `savings`, as in `ShiftRoster`.
+    """
     order = sorted(range(len(staffing.shifts)), key=lambda place: staffing.shifts[place].starts)
     return [
         WantedShift(
@@ -235,16 +238,18 @@ def wanted_shifts(
 
 
 def instants(shift: Shift, day: date, zone: ZoneInfo) -> tuple[datetime, datetime]:
-    """Start and end of a shift of a local day, in UTC; one during which clocks are put forward or
-    back is shorter or longer than on other days. Of a time that comes twice, the first is meant."""
+    """Start and end of a shift of a local day, in UTC.
+
+    A shift during which clocks are put forward or back is shorter or longer than on other days. An
+    ambiguous time means its first occurrence.
+    """
     ends_on = date.fromordinal(day.toordinal() + shift.passes_midnight)
     start, end = datetime.combine(day, shift.starts, zone), datetime.combine(ends_on, shift.ends, zone)
     return start.astimezone(UTC), end.astimezone(UTC)
 
 
 def people_of(contract: EmploymentContract, panel: Panel, row: int) -> int:
-    """Number of people of a depot with a contract. Raises SpecError where its column holds no
-    number."""
+    """Number of people of a depot with a contract. Raises SpecError if its column holds no number."""
     if isinstance(contract.per_depot, int):
         return contract.per_depot
     words = panel.attributes.get(contract.per_depot)

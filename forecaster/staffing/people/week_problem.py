@@ -1,5 +1,5 @@
-"""The planning problem of a depot's week: shifts that are wanted, groups of people who are alike, and the ways that
-the rules of their contracts leave them."""
+"""Planning problem of a depot's week: wanted shifts, groups of interchangeable people, and the
+graphs of their contracts' rules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from forecaster.staffing.people.quick_flow import Crowd, Slot
 from forecaster.staffing.people.rule_graph import OFF, Arc, RuleGraph, ShiftHours, WorkState
 from forecaster.staffing.people.worker import Worker
 
-SATURDAY = 5  # as date.weekday counts
+SATURDAY = 5  # as returned by date.weekday
 WITHOUT_RULE: dict[Rule, dict[str, float | None]] = {
     "max_shifts_week": {"max_shifts_week": 7},
     "min_rest_hours": {"min_rest_hours": 0.0},
@@ -28,7 +28,7 @@ WITHOUT_RULE: dict[Rule, dict[str, float | None]] = {
 
 @dataclass(frozen=True)
 class WantedShift:
-    """A shift of a day and its crew: what each driver of it saves, the first one first."""
+    """A shift of a day and the savings of each of its drivers, the first one first."""
 
     date: date
     name: str
@@ -39,36 +39,36 @@ class WantedShift:
 
 @dataclass(frozen=True)
 class Spread:
-    """How weekend and late shifts and declined wishes are spread over people: the cost of one more of them for each
-    that somebody had beyond the depot's `average`, and the names of late shifts."""
+    """Balancing of weekend and late shifts and declined wishes: the cost of one more for each that
+    a person had beyond the depot's `average`, and the names of late shifts."""
 
     weight: float
     late: frozenset[str]
     average: float = 0.0
 
     def is_unpopular(self, day: date, shift: str) -> bool:
-        """True of a shift at a weekend, or a late one."""
+        """Return true for a weekend or late shift."""
         return day.weekday() >= SATURDAY or shift in self.late
 
     def burden(self, person: Position) -> int:
-        """Weekend and late shifts and declined wishes of a person in the weeks before."""
+        """Number of a person's weekend and late shifts and declined wishes in the weeks before."""
         return sum(self.is_unpopular(duty.date, duty.shift) for duty in person.before) + person.declined_wishes
 
     def cost(self, person: Position) -> float:
-        """Cost of one more of these; a wish is worth `weight` more."""
+        """Cost of one more of these; a wish costs `weight` more."""
         return self.weight * max(self.burden(person) - self.average, 0.0)
 
 
 @dataclass(frozen=True)
 class Staff:
-    """The people of a depot who have a contract: so many by number, and others by name."""
+    """People of a depot with a contract: a number of unnamed ones, and others by name."""
 
     contract: EmploymentContract
     people: int
     persons: tuple[Worker, ...] = ()
 
     def positions(self, days: Sequence[date]) -> list[Position]:
-        """A position for each, with what matters of days off in these days and the week after."""
+        """Positions of all people, with their days off in these days and the week after."""
         contract = self.contract.name
         ahead = [*days, *(days[-1] + timedelta(days=step) for step in range(1, 8))]
         by_number = [Position(f"{contract} {number}", contract, ()) for number in range(1, self.people + 1)]
@@ -88,14 +88,14 @@ class Staff:
 
 @dataclass(frozen=True)
 class Group:
-    """People of a contract who may work on the same days and shifts."""
+    """People of a contract who may work the same days and shifts."""
 
     contract: EmploymentContract
     people: tuple[Position, ...]
 
     @classmethod
     def of(cls, contract: EmploymentContract, people: Iterable[Position], spread: Spread | None = None) -> list[Group]:
-        """The groups of a contract's people, in the order of the first of each."""
+        """Groups of a contract's people, ordered by the first person of each."""
         alike: dict[tuple[Any, ...], list[Position]] = {}
         for person in people:
             burden = spread.cost(person) if spread else 0.0
@@ -117,7 +117,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Problem:
-    """Planning problem, by the places of days and of shifts in them."""
+    """Planning problem, with days and shifts by index."""
 
     days: tuple[date, ...]
     shifts: Mapping[Slot, WantedShift]
@@ -125,7 +125,7 @@ class Problem:
     hours: tuple[tuple[ShiftHours, ...], ...]
     cost_short: float
     spread: Spread | None = None
-    premiums: Mapping[Slot, float] = field(default_factory=dict)  # of another person in a published shift
+    premiums: Mapping[Slot, float] = field(default_factory=dict)  # for another person in a published shift
 
     @classmethod
     def of(
@@ -137,7 +137,8 @@ class Problem:
         spread: Spread | None = None,
         premiums: Mapping[tuple[date, str], float] = MappingProxyType({}),
     ) -> Problem:
-        """The problem with a shift set by hand for each of `assigned`: whoever is not wanted saves nothing."""
+        """Build the problem with room for each shift of `assigned` set by hand: unwanted ones save
+        nothing."""
         by_hand = Counter(assigned)
         places = {day: place for place, day in enumerate(days)}
         by_day: list[list[WantedShift]] = [[] for _ in days]
@@ -154,8 +155,7 @@ class Problem:
         return cls(tuple(days), shifts, savings, hours, cost_short, spread, owed)
 
     def crowd(self, group: Group) -> Crowd:
-        """The people of a group, its graph, and the way that the plan before led each of them
-        through it."""
+        """People of a group, its graph, and the previous plan's path of each person."""
         contract = group.contract
         entering = Counter(rule_graph.state_after(person.before, self.days[0], contract) for person in group.people)
         hours = tuple(
@@ -171,7 +171,8 @@ class Problem:
         return Crowd(graph, entering, overtime, earlier, self._burdens(group), self.premiums)
 
     def _burdens(self, group: Group) -> dict[Slot, float]:
-        """Cost beyond money of each weekend or late shift, and of each on a day that the people wish to be free."""
+        """Cost beyond money of each weekend or late shift, and of each shift on a day that people
+        wish to be free."""
         if self.spread is None or not group.people:
             return {}
         alike, burdens = group.people[0], dict[Slot, float]()
@@ -183,7 +184,7 @@ class Problem:
         return burdens
 
     def forbidding_rule(self, person: Position, contract: EmploymentContract) -> ForbiddingRule | None:
-        """The rule by which a person cannot work the shifts that are set by hand; None where all hold."""
+        """The rule that forbids a person's shifts set by hand; None if they are allowed."""
 
         def holds(who: Position, rules: EmploymentContract) -> bool:
             return bool(self.crowd(Group(rules, (who,))).graph.entry)
@@ -201,8 +202,7 @@ class Problem:
         return cast(ForbiddingRule, next(freed, "rules"))
 
     def usual_shifts(self, person: Position) -> list[int] | None:
-        """Planned shifts of a person's days in the plan before, OFF where nothing; None where there
-        was none."""
+        """Shifts of a person in the previous plan by day, OFF if none; None if there was no plan."""
         if not (person.duties or person.before or person.cancelled):
             return None
         slots = {(shift.date, shift.name): slot for slot, shift in self.shifts.items()}
@@ -214,8 +214,8 @@ class Problem:
         return usual
 
     def _way_before(self, person: Position, contract: EmploymentContract, graph: RuleGraph) -> list[Arc]:
-        """The arcs that a person took in the plan before, on free days where the rules allow its
-        shift no more."""
+        """Arcs of a person in the previous plan; a free day where the rules no longer allow its
+        shift."""
         usual, node, way = self.usual_shifts(person), graph.entry[self._entry(person, contract)], []
         if usual is None:
             return []

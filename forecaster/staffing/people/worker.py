@@ -1,5 +1,4 @@
-"""People by name, as a table says of them: where they work, when they are off, which shifts they
-cannot work."""
+"""People by name, as in the people table: workplace, days off, and shifts that they cannot work."""
 
 from __future__ import annotations
 

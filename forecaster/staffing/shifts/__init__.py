@@ -1,2 +1,1 @@
-"""Shifts of a day: their crews, which of them stay as they are published, and what they would have
-cost."""
+"""Shifts of a day: their crews, which of them stay as published, and their costs in hindsight."""

@@ -1,11 +1,9 @@
-"""Only worthwhile changes of days with shifts: a day's crew is that of its shifts, and stays or
-changes as one.
+"""Worthwhile changes of days with shifts: the crews of a day's shifts stay or change together.
 
-What `changes` asks of whole days is asked here of the sum over shifts: a change saves what the
-published crew of each shift is expected to cost less what the plan's is, and the drivers by which a
-plan is beyond what is published are counted shift by shift, so that one who moves from late to
-early counts as one more. Shares are fixed, so that the sum is what the day is expected to cost
-(`shift_crews`).
+The rules of `changes` for whole days apply here to the sum over shifts: a change saves the expected
+cost of the published crews less that of the plan's, and the drivers added by a plan are counted
+shift by shift, so that one who moves from late to early counts as one more. Shares are fixed, so
+that the sum is the expected cost of the day (`shift_crews`).
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from forecaster.staffing.vans import VanPool
 def keep_unless_worthwhile(
     plan: ShiftRoster, crews: PublishedCrews, forecast: Forecast, staffing: Staffing, fleet: VanPool | None
 ) -> ShiftRoster:
-    """The plan, but for the days whose shifts stay as they are published."""
+    """Return the plan, except for the days whose shifts stay as published."""
     assert crews.shifts is not None
     day = Need.of(forecast.quantiles, forecast.levels, staffing.orders_per_driver)
     vans = None

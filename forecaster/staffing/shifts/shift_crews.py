@@ -1,21 +1,21 @@
-"""Crews of shifts: the newsvendor asked of each shift, within a depot's limits and the vans that
-its shifts share.
+"""Crews of shifts: a newsvendor per shift, within a depot's limits and the vans that its shifts
+share.
 
-A shift has a declared share of the day's orders, or one that is learned of the depot's weekday
+A shift has a declared share of the day's orders, or one learned for the depot's weekday
 (`shift_shares`), and the same share of each of the day's quantiles: shares are taken as fixed, so
-that all shifts of a day are high or low together (they are comonotone), and what is uncertain is
-how many orders the day has. A shift then needs ceil(share × orders / orders_per_driver) drivers,
-its expected cost G is convex as a day's is, and the day's cost is the sum. The day's crew is the
-sum of its shifts' crews.
+that all shifts of a day are high or low together (they are comonotone), and only the day's number
+of orders is uncertain. A shift then needs ceil(share × orders / orders_per_driver) drivers, its
+expected cost G is convex as a day's is, and the day's cost is the sum. The day's crew is the sum of
+its shifts' crews.
 
-Limits hold for the sum of a day. Whoever is driver k of a shift saves G(k - 1) - G(k), which only
-falls with k; so taking drivers of all shifts by what they save, the largest first, is optimal under
-a limit of the sum (Fox 1966). Shifts that overlap do not share a van, others use it one after the
-other, up to `drivers_per_van` on a day: limits of the parts of a day below one of the whole day are
-laminar, for which taking the largest first is optimal too (Federgruen & Groenevelt 1986). Where
-shifts overlap in a chain, none of the chain share a van, which errs on the safe side. Where vans
-are scarce, a driver saves what `shortage` says, so that they are shared as days without shifts
-share them; what a depot's further van carries only falls in worth, as `placing` wants it.
+Limits apply to the sum of a day. Driver k of a shift saves G(k - 1) - G(k), which only falls with
+k; so taking drivers of all shifts by their savings, largest first, is optimal under a limit on the
+sum (Fox 1966). Overlapping shifts do not share a van; others use it one after another, up to
+`drivers_per_van` per day: limits of the parts of a day below one of the whole day are laminar, for
+which taking the largest first is optimal too (Federgruen & Groenevelt 1986). If shifts overlap in a
+chain, none of the chain share a van, which errs on the safe side. If vans are scarce, savings are
+those of `shortage`, so that vans are shared as on days without shifts; the worth of a depot's
+further vans only falls, as `placing` requires.
 """
 
 from __future__ import annotations
@@ -46,10 +46,12 @@ def roster(
     learned: ShiftShares | None = None,
     schedule: PublishedSchedule | None = None,
 ) -> ShiftRoster:
-    """The cheapest crews of all shifts under the declared limits and, with a fleet, the vans that
-    there are. Shares are declared, or `learned` of the forecast's depots; where they should be and
-    are not, they are those of hours. A published schedule changes where that saves more than its
-    premiums."""
+    """The cheapest crews of all shifts under the declared limits and, with a fleet, its vans.
+
+    Shares are declared, or `learned` for the forecast's depots; if they should be learned but are
+    missing, they follow the hours. A published schedule changes only if that saves more than its
+    premiums.
+    """
     if learned is None and staffing.learns_shares:
         learned = shift_shares.of_hours(staffing, len(forecast.depot_ids))
     needs = shift_needs(forecast, staffing, learned)
@@ -73,15 +75,15 @@ def roster(
 
 
 def shift_needs(forecast: Forecast, staffing: Staffing, learned: ShiftShares | None = None) -> tuple[Need, ...]:
-    """Need of each shift: the day's need, scaled by the shift's share of all shares."""
+    """Need of each shift: the day's need times the shift's normalized share."""
     day = Need.of(forecast.quantiles, forecast.levels, staffing.orders_per_driver)
     shares = day_shares(forecast, staffing, learned)
     return tuple(Need(np.round(day.knots * share, DIGITS), day.levels) for share in shares)
 
 
 def day_shares(forecast: Forecast, staffing: Staffing, learned: ShiftShares | None) -> Doubles:
-    """The share of each shift on a forecast's days, (shifts, depots, horizon), or where they are
-    declared and the same on all days (shifts, 1, 1); they sum to 1."""
+    """Share of each shift on a forecast's days, (shifts, depots, horizon), or (shifts, 1, 1) if
+    declared; they sum to 1."""
     if learned is not None:
         return learned.on(forecast.target_dates)
     declared = np.array([shift.declared_share for shift in staffing.shifts])
@@ -92,13 +94,14 @@ def day_shares(forecast: Forecast, staffing: Staffing, learned: ShiftShares | No
 def cheapest_crews(
     needs: Sequence[Need], open_: Bools, staffing: Staffing, schedule: PublishedSchedule | None = None
 ) -> Ints:
-    """The crews (shifts, depots, horizon) that are cheapest within the limits of `staffing.crew`,
-    with vans for all; premiums of a schedule count, which keeps savings falling from driver to
-    driver."""
+    """Cheapest crews (shifts, depots, horizon) within `staffing.crew`, with vans for all.
+
+    Premiums of a schedule count; they keep savings falling from driver to driver.
+    """
     rows = []
     for shift, need in enumerate(needs):
-        useful = np.ceil(need.knots[-1]).astype(np.intp)  # beyond, a driver is idle for sure
-        if schedule is not None:  # there a driver may stay whom it costs more to send away
+        useful = np.ceil(need.knots[-1]).astype(np.intp)  # any further driver is certainly idle
+        if schedule is not None:  # keeps drivers who cost more to cancel
             useful = np.maximum(useful, schedule.crews[shift])
         cell, number = Claims.rows(np.where(open_, np.maximum(useful, staffing.crew.min), 0).astype(np.int32).ravel())
         here = need.at(cell)
@@ -118,15 +121,15 @@ def cheapest_crews(
 def _premium_of_each(
     schedule: PublishedSchedule, shift: int, cell: NDArray[np.intp], number: NDArray[np.integer]
 ) -> Doubles:
-    """What keeping a driver of the schedule saves, and what calling a further one costs, below 0."""
+    """Saving of keeping a scheduled driver, and the negative cost of adding another."""
     crew, added, removed = (x[shift].ravel()[cell] for x in (schedule.crews, schedule.added, schedule.removed))
-    kept = removed + 2 * 10.0**-DIGITS  # of equals the published driver stays
+    kept = removed + 2 * 10.0**-DIGITS  # ties favor the published driver
     return np.where(crew < 0, 0.0, np.where(number < crew, kept, -added))
 
 
 def vans_per_driver(forecast: Forecast, staffing: Staffing, fleet: VanPool, learned: ShiftShares | None) -> Doubles:
-    """Vans for each driver that a day needs, in fractions, to be broadcast over (depots, horizon):
-    by the largest block of shifts that share none."""
+    """Vans per needed driver, in fractions, broadcastable to (depots, horizon): by the largest
+    block of shifts that share none."""
     shares, block = day_shares(forecast, staffing, learned), np.array(blocks(staffing.shifts))
     of_block = np.stack([shares[block == number].sum(axis=0) for number in range(block.max() + 1)])
     needed: Doubles = np.maximum(of_block.max(axis=0), 1 / fleet.drivers_per_van)
@@ -136,9 +139,11 @@ def vans_per_driver(forecast: Forecast, staffing: Staffing, fleet: VanPool, lear
 def with_crews(
     crews: Ints, desired: Ints, placed: Ints | None, needs: tuple[Need, ...], open_: Bools, costs: Staffing
 ) -> ShiftRoster:
-    """Expected costs with these crews (shifts, depots, horizon): what they cost, and what a driver
-    more or fewer would change at best; `desired` are drivers with vans for all, (depots,
-    horizon)."""
+    """Expected costs of these crews (shifts, depots, horizon), and with the best choice of one
+    driver more or fewer.
+
+    `desired` are drivers with vans for all, (depots, horizon).
+    """
     paired = tuple(zip(needs, crews, strict=True))
     cost = np.stack([need.cost(crew, costs) for need, crew in paired])
     more = np.stack([need.cost(crew + np.int32(1), costs) for need, crew in paired]) - cost

@@ -1,11 +1,12 @@
-"""Orders of days by shift, from their half hours: what the shares of shifts are learned from.
+"""Daily orders by shift, from half-hourly orders: the sample from which shares of shifts are
+learned.
 
 A shift that passes midnight belongs to the day on which it starts, with the orders of its hours on
-the next day: what is shared out is a day from the first start to the last end, which takes the
-place of the calendar day whose total is forecast. Sums over weeks agree; a single day is off by as
-much as the small hours after it differ from its own. Orders outside of all shifts are of the next
-shift that starts, who finds them waiting. A day counts where all of it is known: of shifts that
-pass midnight, where the next day is known, or the depot was closed on it.
+the next day. So the split day runs from the first start to the last end, and stands for the
+calendar day whose total is forecast. Sums over weeks agree; a single day is off by the difference
+between the small hours after it and its own. Orders outside all shifts belong to the next shift
+that starts, which finds them waiting. A day counts only if all of it is known: with shifts that
+pass midnight, if the next day is known or the depot was closed on it.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from forecaster.lake import Lake
 from forecaster.staffing.shift_values import ShiftShares
 from forecaster.staffing.shifts import shift_shares
 
-_BEFORE, _SAME, _AFTER = -1, 0, 1  # the day to which a half hour belongs, next to its own
+_BEFORE, _SAME, _AFTER = -1, 0, 1  # day of a half hour's shift, relative to its own
 
 
 def learn(spec: Spec, knowledge: Knowledge, panel: Panel) -> ShiftShares:
-    """The learned shares of a panel's depots from what was known. Raises LakeError."""
+    """Learned shares of a panel's depots from known orders. Raises LakeError."""
     assert spec.staffing is not None
     window = 7 * spec.staffing.share_weeks
-    # a day more: its last hours may belong to the next one
+    # one day more: its last hours may belong to the next day
     first = (panel.cutoff - date(1970, 1, 1)).days - window
     lake, version = Lake.of(spec), knowledge.versions.get("half_hours")
     days, orders = latest_profiles(lake, first=first, as_of=knowledge.as_of, version=version)
@@ -51,14 +52,16 @@ def orders_by_shift(
     ids: Any, day: Ints, orders: Floats, panel: Panel, first: int, shifts: Sequence[Shift], day_starts: int = 0
 ) -> tuple[Doubles, Bools]:
     """Orders by shift (shifts, depots, days) of the days after `first` (since 1970) up to the
-    cutoff, and of which days all that belongs to them is known (depots, days). `day_starts` is the
-    half hour at which a day begins: earlier ones are on the next day of the calendar."""
+    cutoff, and a mask of completely known days (depots, days).
+
+    `day_starts` is the half hour at which a day begins: earlier ones are on the next calendar day.
+    """
     length = (panel.cutoff - date(1970, 1, 1)).days - first + 1
     place = {depot: row for row, depot in enumerate(panel.depot_ids)}
     row = ids.map(place).fillna(-1).to_numpy(np.intp)
     here = (row >= 0) & (day >= first) & (day < first + length)
     row, column, orders = row[here], day[here] - first, orders[here].astype(float)
-    counts = np.zeros((len(shifts), len(panel.depot_ids), length + 2))  # a day more on either side
+    counts = np.zeros((len(shifts), len(panel.depot_ids), length + 2))  # one day more on either side
     belongs = _belongs(shifts)
     belongs[:day_starts, 1] = np.minimum(belongs[:day_starts, 1] + 1, _AFTER)
     for shift in range(len(shifts)):
@@ -79,8 +82,8 @@ def orders_by_shift(
 
 
 def _closed(panel: Panel, length: int) -> Bools:
-    """Marks closed days among the last days of the history (depots, length); before the panel none
-    is known."""
+    """Mask of closed days among the last days of the history (depots, length); False before the
+    panel begins."""
     closed = np.zeros((len(panel.depot_ids), length), bool)
     days = min(length, panel.history)
     if days:
@@ -89,8 +92,7 @@ def _closed(panel: Panel, length: int) -> Bools:
 
 
 def _belongs(shifts: Sequence[Shift]) -> Ints:
-    """The shift of each half hour, and the day next to its own on which that starts (half hours,
-    2)."""
+    """Shift of each half hour, and the relative day on which it starts (half hours, 2)."""
     starts = [shift.starts.hour * 2 + shift.starts.minute // 30 for shift in shifts]
     answer = np.zeros((HALF_HOURS, 2), np.int32)
     for half in range(HALF_HOURS):

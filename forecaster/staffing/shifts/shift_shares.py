@@ -1,18 +1,18 @@
-"""Shares of shifts that are learned from the times of day of orders, partially pooled over weekdays
-and depots.
+"""Shares of shifts learned from the times of day of orders, partially pooled over weekdays and
+depots.
 
 A depot's share of a shift on a weekday is a credibility estimate (Bühlmann 1967), with Z(n, k) = n
-/ (n + k) of days:
+/ (n + k) for n days:
 
-    network        p      = orders of the shift / all orders, of all depots and days; p_w of those of a weekday
-    depot          p_d    = Z(n_d, 7) · own share of its n_d days + (1 - Z) · p
-    depot, weekday p_dw   = Z(n_dw, 4) · own share of its n_dw such days + (1 - Z) · (p_d · p_w / p, normed)
+    network        p      = orders of the shift / all orders, over all depots and days; p_w on a weekday
+    depot          p_d    = Z(n_d, 7) · own share on its n_d days + (1 - Z) · p
+    depot, weekday p_dw   = Z(n_dw, 4) · own share on its n_dw such days + (1 - Z) · (p_d · p_w / p, normalized)
 
-so that seven days of a depot weigh as much as the network, and four Mondays as much as what its
-other days and the network's Mondays let expect. Own shares are of all orders of those days
-together. A depot with fewer than `FEW_DAYS` days takes the network's share of the weekday, and
-where no time of day is known at all, shifts share the day as their hours do. All are averages of
-shares, or normed, and therefore sum to 1.
+so that seven days of a depot weigh as much as the network, and four Mondays as much as the
+expectation from its other days and the network's Mondays. Own shares are of all orders of those
+days together. A depot with fewer than `FEW_DAYS` days takes the network's share of the weekday, and
+if no time of day is known at all, shifts share the day in proportion to their hours. All are
+averages of shares, or normalized, and therefore sum to 1.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from forecaster.config import Staffing
 from forecaster.core.arrays import Bools, Doubles, Ints
 from forecaster.staffing.shift_values import FEW_DAYS, ShiftShares
 
-DEPOT_DAYS, WEEKDAY_DAYS = 7, 4  # k of Z: of all days of a depot, of its days of a weekday
+DEPOT_DAYS, WEEKDAY_DAYS = 7, 4  # k of Z: for all days of a depot, and for its days of a weekday
 
 
 def of_hours(staffing: Staffing, depots: int) -> ShiftShares:
-    """Shares as shifts share the hours, of which nothing is learned."""
+    """Shares in proportion to the shifts' hours, with nothing learned."""
     minutes = np.array([shift.minutes for shift in staffing.shifts], float)
     shares = np.broadcast_to((minutes / minutes.sum())[:, None, None], (len(minutes), depots, 7)).copy()
     return ShiftShares(shares, np.zeros((depots, 7), np.int32))
 
 
 def pooled(counts: Doubles, known: Bools, first: date, staffing: Staffing) -> ShiftShares:
-    """Shares from orders by shift (shifts, depots, days) on the days that are known (depots, days),
-    from `first` on."""
+    """Shares from orders by shift (shifts, depots, days) on the known days (depots, days), from
+    `first` on."""
     counts = np.where(known & (counts.sum(axis=0) > 0), counts, 0.0)
     taught = counts.sum(axis=0) > 0
     if not taught.any():
@@ -57,14 +57,14 @@ def pooled(counts: Doubles, known: Bools, first: date, staffing: Staffing) -> Sh
 
 
 def _blend(orders: Doubles, days: Ints, usual_days: int, towards: Doubles) -> Doubles:
-    """Z · own share + (1 - Z) · what it is shrunk towards, over shifts first."""
+    """Z · own share + (1 - Z) · prior share; shifts are the first axis."""
     trust = days / (days + usual_days)
     blended: Doubles = trust * _normed(orders) + (1 - trust) * towards
     return blended
 
 
 def _normed(orders: Doubles) -> Doubles:
-    """Shares over shifts, which come first; 0 where there were no orders."""
+    """Shares over shifts, the first axis; 0 if there were no orders."""
     total = orders.sum(axis=0)
     shares: Doubles = np.divide(orders, total, out=np.zeros_like(orders), where=total > 0)
     return shares

@@ -1,2 +1,1 @@
-"""What the record of a night is made of: the tables that it read, and the files with which its
-model is called."""
+"""Parts of a night's record: the tables that it read, and the files for calling its model."""

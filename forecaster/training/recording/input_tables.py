@@ -1,8 +1,7 @@
-"""Input datasets of a run: what each table that a night read has for columns, and what it held, in
-numbers.
+"""Input datasets of a run: columns and summary numbers of each table that a night read.
 
-The digest changes with the table's version in the lake, its columns and these numbers: it names
-what was read without a look at every cell of it.
+The digest depends on the table's version in the lake, its columns and these numbers: it identifies
+the content without reading every cell.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from forecaster.registry.run_record import EVALUATED, InputTable
 
 
 def tables_read(knowledge: Knowledge) -> Iterator[InputTable]:
-    """The tables of the lake that a night's panel was made from."""
+    """Yield the tables of the lake from which a night's panel was made."""
     frames = {"demand": knowledge.demand, "depots": knowledge.depots, "events": knowledge.events}
     for name, version in knowledge.versions.items():
         if version == NOT_THERE:
@@ -37,7 +36,7 @@ def tables_read(knowledge: Knowledge) -> Iterator[InputTable]:
 
 
 def held_out_days(scores: Scores) -> InputTable:
-    """Days on which the metrics of a run are measured: those of its backtest."""
+    """Return the days on which the metrics of a run are measured: those of its backtest."""
     days = scored(scores.folds, scores.scale)
     profile = {
         "depot_days": len(days.actual),
@@ -51,7 +50,7 @@ def held_out_days(scores: Scores) -> InputTable:
 
 
 def _kind_of(column: Any) -> str:
-    """The type of a frame's column, in MLflow's words."""
+    """Return the type of a frame's column, as MLflow names it."""
     if pd.api.types.is_bool_dtype(column.dtype):
         return "boolean"
     if pd.api.types.is_datetime64_any_dtype(column.dtype):

@@ -1,9 +1,9 @@
-"""Files that let a bundle forecast from a long data frame alone, without the lake: what
-`forecaster.api.registered_model` reads next to the bundle.
+"""Files with which a bundle forecasts from a long data frame alone, without the lake;
+`forecaster.api.registered_model` reads them next to the bundle.
 
-    pipeline.json     how days are counted, which covariates are known ahead, what a reading must keep to
-    static.parquet    the depots with what the model is told of them, where the pipeline has a depots source
-    events.parquet    events as known that night, where there are any
+    pipeline.json     counting of days, covariates that are known ahead, rules for readings
+    static.parquet    the depots with their static attributes, if the pipeline has a depots source
+    events.parquet    events as known that night, if there are any
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from forecaster.core.panel import Panel
 
 PIPELINE, STATIC, EVENTS = "pipeline.json", "static.parquet", "events.parquet"
 EXAMPLE_DEPOTS, EXAMPLE_DAYS = 2, 56
-ANY = "any"  # MLflow refuses whole numbers where it was told of `double`
-# the others are about a source's batches
+ANY = "any"  # MLflow rejects whole numbers for a column of type `double`
+# other rules apply to the batches of a source
 KEPT_RULES = {"max_demand", "closed_after_days", "max_gap_days"}
 BUSINESS = ("opened", "closed", "timezone")
 
 
 def files(spec: Spec, knowledge: Knowledge) -> dict[str, bytes]:
-    """The files by name."""
+    """Return the files by name."""
     content: dict[str, Any] = {
         "name": spec.name,
         "timezone": spec.timezone,
@@ -50,11 +50,11 @@ def files(spec: Spec, knowledge: Knowledge) -> dict[str, bytes]:
 
 
 def example(spec: Spec, knowledge: Knowledge, panel: Panel) -> dict[str, Any]:
-    """Example call of the model: columns with their types and whether they must be there, some
-    rows, and what it gives.
+    """Return an example call of the model: columns with their types and whether they are required,
+    some rows, and the columns of the result.
 
-    Rows are those of two depots on the last days; of covariates that the readings bring also of the
-    days ahead.
+    Rows are those of two depots on the last days, including the days ahead if readings contain
+    covariates.
     """
     covariates = [name for name in spec.calendar.known_future if name in knowledge.demand.columns]
     is_open = panel.open[:, panel.history :].any(axis=1)

@@ -1,4 +1,5 @@
-"""Demand of capped days: no lower than the count, near the truth in the mean, and nothing new elsewhere."""
+"""Demand of capped days: no lower than the count, close to the truth in the mean, and the count on
+other days."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ DAYS = np.arange("2024-01-01", "2025-01-01", dtype="datetime64[D]")
 
 
 def true_demand(depots: int, spread: float = 0.15) -> Floats:
-    """Counts with levels of 50 to 500, weekdays, a season, days that all depots share, and noise."""
+    """Generate counts with levels of 50 to 500, weekdays, a season, days that all depots share, and
+    noise."""
     random = np.random.default_rng(3)
     level = np.geomspace(50, 500, depots)[:, None]
     week = np.array([0.0, 0.05, 0.0, 0.1, 0.3, -0.3, -0.6])[np.arange(len(DAYS)) % 7]
@@ -38,7 +40,7 @@ def ids(depots: int) -> list[str]:
 
 
 @pytest.mark.parametrize(("depots", "rows"), [(12, slice(0, 12, 3)), (12, slice(None)), (1, slice(None))])
-def test_demand_of_capped_days_is_near_the_truth_in_the_mean_and_has_its_spread(depots: int, rows: slice) -> None:
+def test_demand_of_capped_days_has_the_mean_and_spread_of_the_truth(depots: int, rows: slice) -> None:
     truth = true_demand(depots)
     counts, is_capped = capped(truth, rows)
     demand = demand_of(counts, np.ones(truth.shape, np.bool_), ids(depots), DAYS)
@@ -51,7 +53,7 @@ def test_demand_of_capped_days_is_near_the_truth_in_the_mean_and_has_its_spread(
     assert highest[1] == pytest.approx(highest[0], abs=0.12)
 
 
-def test_a_weekday_that_is_always_capped_is_estimated_by_the_weekdays_of_other_depots() -> None:
+def test_an_always_capped_weekday_is_estimated_from_other_depots() -> None:
     truth = true_demand(9, spread=0.05)
     friday = np.arange(len(DAYS)) % 7 == 4
     is_capped = np.zeros(truth.shape, np.bool_)
@@ -62,7 +64,7 @@ def test_a_weekday_that_is_always_capped_is_estimated_by_the_weekdays_of_other_d
     assert demand[0, friday].mean() == pytest.approx(truth[0, friday].mean(), rel=0.1)
 
 
-def test_closed_and_unknown_days_and_panels_without_capped_days_stay_as_they_are() -> None:
+def test_closed_unknown_and_uncapped_days_are_unchanged() -> None:
     truth = true_demand(3)
     truth[0, 5] = np.nan
     is_open = np.ones(truth.shape, np.bool_)
@@ -74,7 +76,7 @@ def test_closed_and_unknown_days_and_panels_without_capped_days_stay_as_they_are
     assert demand_of(CappedCounts(truth, odd), is_open, ids(3), DAYS).tobytes() == truth.tobytes()
 
 
-def test_demand_that_is_known_otherwise_is_taken_where_it_is_above_the_count() -> None:
+def test_expected_demand_replaces_the_count_if_it_is_higher() -> None:
     truth, nan = true_demand(2), np.nan
     is_capped, expected = np.zeros(truth.shape, np.bool_), np.full(truth.shape, nan, np.float32)
     is_capped[0, [3, 4]], expected[0, 3], expected[0, 4] = True, 1000, 1
@@ -83,7 +85,7 @@ def test_demand_that_is_known_otherwise_is_taken_where_it_is_above_the_count() -
     assert demand[0, 4] == truth[0, 4]
 
 
-def test_a_panel_estimates_demand_from_what_was_known_at_its_cutoff() -> None:
+def test_a_panel_estimates_demand_from_the_knowledge_at_its_cutoff() -> None:
     random = np.random.default_rng(0)
     whole = bare(random.poisson(40, (6, 200)).tolist(), horizon=7)
     is_capped = whole.demand >= 44
@@ -94,7 +96,7 @@ def test_a_panel_estimates_demand_from_what_was_known_at_its_cutoff() -> None:
     cutoff = panel.cutoff - timedelta(days=50)
     before = panel.at(cutoff)
     changed = served.copy()
-    changed[:, -50:] *= 9  # nothing that came later reaches what was known
+    changed[:, -50:] *= 9  # later counts must not affect earlier knowledge
     other = whole.with_capped(CappedCounts(changed, is_capped)).at(cutoff)
     assert before.demand.tobytes() == other.demand.tobytes()
     assert before.is_capped.shape == before.demand.shape

@@ -1,4 +1,4 @@
-"""The past that a depot does not have, worked by hand."""
+"""The imputed past of new depots, calculated by hand."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ def test_a_depot_without_any_count_gets_the_median_of_its_peers_at_their_mean_le
     np.testing.assert_allclose(cold_start.guess(demand, open_).past, [weeks(mean / 4)], rtol=1e-6)
 
 
-def test_the_level_of_a_depot_without_any_count_is_told_by_its_attributes() -> None:
+def test_attributes_determine_the_level_of_a_depot_without_any_count() -> None:
     rows = [weeks(factor) for factor in (1.0, 1.1, 0.9, 10.0, 11.0, 9.0)]
     demand, open_ = counts(*rows, [NAN] * 42, [NAN] * 42, [NAN] * 42)
     kinds = (*["shop"] * 3, *["hub"] * 3, "hub", "shop", "")
     plain, by_kind = cold_start.guess(demand, open_), cold_start.guess(demand, open_, {"kind": kinds})
-    hub, shop, unknown = by_kind.past[:, 0]  # a day of a quarter of the level
+    hub, shop, unknown = by_kind.past[:, 0]  # a day with a quarter of the level
     assert 8 < hub < 10.5
     assert 0.9 < shop < 1.2
     assert shop < unknown < hub
     assert (by_kind.doubt < 0.3 * plain.doubt).all()
 
 
-def test_the_first_own_day_tells_the_level_where_peers_are_steady() -> None:
+def test_the_first_own_day_determines_the_level_if_peers_are_steady() -> None:
     demand, open_ = counts(weeks(1), weeks(1), [NAN] * 42, [NAN] * 42)
     for row, days in ((2, 3), (3, 1)):
         demand[row, 42 - days :] = 10 * WEEK[7 - days :]  # ten times its peers
@@ -61,8 +61,9 @@ def test_the_first_own_day_tells_the_level_where_peers_are_steady() -> None:
     assert (doubt < 1e-3).all()
 
 
-def test_an_own_level_counts_by_how_much_days_differ_and_how_much_peers_do() -> None:
-    """Peers at e³ and e⁵ (less one) whose days lie e⁰·⁵ above or below, a day each in turn: σ² = 0.25, τ² = 4."""
+def test_an_own_level_is_weighted_by_variances_of_days_and_of_peers() -> None:
+    """Peers at e³ and e⁵ (minus one) whose days alternate between e⁰·⁵ above and below: σ² = 0.25,
+    τ² = 4."""
     swing = np.tile([0.5, -0.5], 21)
     low, high = np.expm1(3 + swing), np.expm1(5 - swing)
     demand, open_ = counts(low, high, [NAN] * 42, [NAN] * 42)
@@ -71,17 +72,17 @@ def test_an_own_level_counts_by_how_much_days_differ_and_how_much_peers_do() -> 
     level = cold_start._level(demand, is_known)
     shape = cold_start._profile(demand[:2] / level[:2, None], is_known[:2], open_[:2])
     of_day = np.mean((np.log1p(demand[:2, -28:]) - np.log1p(level[:2, None] * shape[-28:])) ** 2)
-    of_level = np.diff(np.log1p(level[:2])).item() ** 2  # each as the other one forecasts it
+    of_level = np.diff(np.log1p(level[:2])).item() ** 2  # each as predicted by the other
     trust = 1 / (1 + of_day / of_level)
     assert 0.7 < trust < 0.95
     _, past, doubt = cold_start.guess(demand, open_)
     np.testing.assert_allclose(doubt, np.sqrt(of_level * np.array([1, 1 - trust])))
     own_level, typical = np.log1p(demand[3, 41] / shape[41]), np.log1p(level[:2]).mean()
     mixed = np.expm1(trust * own_level + (1 - trust) * typical)
-    np.testing.assert_allclose(past[1, 35], mixed * shape[35], rtol=1e-5)  # a day that is no own weekday
+    np.testing.assert_allclose(past[1, 35], mixed * shape[35], rtol=1e-5)  # a day without an own weekday effect
 
 
-def test_alike_peers_do_not_keep_an_own_level_from_counting() -> None:
+def test_an_own_level_counts_even_if_peers_are_alike() -> None:
     noisy = np.tile([2.0, 9.0], 21)
     demand, open_ = counts(noisy, noisy[::-1], [NAN] * 42)
     demand[2, 41] = 500
@@ -90,15 +91,15 @@ def test_alike_peers_do_not_keep_an_own_level_from_counting() -> None:
     np.testing.assert_allclose(past[0, 0], np.expm1((np.log1p(500) + np.log1p(typical)) / 2) * shape, rtol=1e-5)
 
 
-def test_own_weekdays_count_where_peers_have_weekdays_of_their_own() -> None:
-    early, late = WEEK[::-1] + 3, WEEK + 3  # their profile is flat
+def test_own_weekdays_count_if_weekdays_differ_among_peers() -> None:
+    early, late = WEEK[::-1] + 3, WEEK + 3  # whose profile is flat
     demand, open_ = counts(np.tile(early, 6), np.tile(late, 6), [NAN] * 42)
     demand[2, 28:] = np.tile(5 * late, 2)
     past = cold_start.guess(demand, open_).past
     np.testing.assert_allclose(past[0, :28], np.tile(5 * late, 4), rtol=1e-3)
 
 
-def test_quantiles_are_wider_by_what_is_doubted_of_a_level() -> None:
+def test_quantiles_are_widened_by_the_doubt_of_a_level() -> None:
     quantiles = np.expm1(np.array([[[3.7, 4.0, 4.4]], [[3.7, 4.0, 4.4]], [[0, 0, 0]]], np.float32))
     wide = cold_start.widened_quantiles(quantiles, (0.1, 0.5, 0.9), np.array([0.0, 0.5, 0.5]))
     np.testing.assert_array_equal(wide[[0, 2]], quantiles[[0, 2]])
@@ -118,14 +119,14 @@ def test_the_second_and_third_month_of_a_depot_still_have_a_guessed_past() -> No
     assert np.isnan(guess.past[0, 50:]).all()
 
 
-def test_where_most_depots_are_young_only_the_cold_ones_are_guessed() -> None:
+def test_only_cold_depots_are_guessed_if_most_depots_are_young() -> None:
     young = [np.concatenate([[NAN] * 40, weeks(2, 9)[:58]]) for _ in range(3)]
     demand, open_ = counts(weeks(1, 14), *young, [NAN] * 80 + [1.0] * 18)
     assert cold_start.guess(demand, open_).rows.tolist() == [False, False, False, False, True]
 
 
-def test_depots_that_are_asleep_do_not_make_the_others_young() -> None:
-    """Three closed two months ago, two opened six weeks ago, as one does tomorrow."""
+def test_inactive_depots_do_not_make_the_others_young() -> None:
+    """Three closed two months ago, two opened six weeks ago, and one opens tomorrow."""
     asleep = [np.concatenate([weeks(1, 14), [NAN] * 60]) for _ in range(3)]
     opened = np.concatenate([[NAN] * 116, weeks(2, 6)])
     demand, open_ = counts(*asleep, opened, opened, [NAN] * 158)
@@ -141,7 +142,7 @@ def test_gaps_after_the_first_known_day_stay_unknown() -> None:
     assert np.isnan(past[0, 20:]).all()
 
 
-def test_a_city_of_two_makes_its_own_profile_and_a_smaller_one_takes_that_of_all() -> None:
+def test_a_city_with_two_peers_has_its_own_profile_and_a_smaller_one_does_not() -> None:
     flat = np.full(42, 4.0)
     demand, open_ = counts(flat, flat, weeks(1), weeks(1), weeks(1), [NAN] * 42, [NAN] * 42, [NAN] * 42)
     cities = ("Ulm", "Ulm", "Bonn", "Rome", "", "Ulm", "Bonn", "")
@@ -151,7 +152,7 @@ def test_a_city_of_two_makes_its_own_profile_and_a_smaller_one_takes_that_of_all
     np.testing.assert_allclose(past[2], weeks(1))
 
 
-def test_a_day_on_which_more_peers_were_closed_than_counted_is_left_open_to_question() -> None:
+def test_a_day_with_more_closed_peers_than_counts_stays_unknown() -> None:
     demand, open_ = counts(weeks(1), weeks(1), weeks(1), [NAN] * 42)
     open_[:2, 6::7] = False
     open_[0, 5::7] = False
@@ -160,7 +161,7 @@ def test_a_day_on_which_more_peers_were_closed_than_counted_is_left_open_to_ques
     assert np.isfinite(np.delete(past, np.arange(6, 42, 7))).all()
 
 
-def test_the_sleeping_the_empty_and_the_young_are_nobodys_peers() -> None:
+def test_inactive_empty_and_young_depots_are_not_peers() -> None:
     asleep, young = [1000.0] * 28 + [NAN] * 28, [NAN] * 30 + [9000.0] * 26
     demand, open_ = counts(weeks(1, 8), asleep, np.zeros(56), young, [NAN] * 56)
     np.testing.assert_allclose(cold_start.guess(demand, open_).past[1], weeks(1, 8))
@@ -175,7 +176,7 @@ def test_without_peers_nothing_is_guessed() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_it_is_what_a_slow_loop_says(seed: int) -> None:
+def test_guess_matches_a_slow_loop(seed: int) -> None:
     random = np.random.default_rng(seed)
     demand = np.where(random.random((12, 60)) < 0.3, NAN, random.poisson(20, (12, 60))).astype(np.float32)
     demand[8:, : random.integers(40, 60)] = NAN

@@ -1,4 +1,4 @@
-"""Sentences in the language of whoever reads; the English of the code where no catalogue has them."""
+"""Sentences in the reader's language, and in the English of the code if no catalogue has them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from forecaster.core.language import LANGUAGES, N_, _, direction, language, nget
 
 
 @pytest.mark.parametrize("code", ["en", "xx"])
-def test_without_a_catalogue_sentences_are_those_of_the_code(code: str) -> None:
+def test_without_a_catalogue_sentences_are_as_in_the_code(code: str) -> None:
     with use_language(code):
         assert _("no such sentence in {place}", place="Ulm") == "no such sentence in Ulm"
         assert _("100 % {sure") == "100 % {sure"  # nothing to fill in
@@ -20,7 +20,7 @@ def test_without_a_catalogue_sentences_are_those_of_the_code(code: str) -> None:
         assert N_("later") == "later"
 
 
-def test_a_language_holds_inside_and_in_what_takes_over_the_context() -> None:
+def test_a_language_applies_inside_the_block_and_in_copied_contexts() -> None:
     assert language() == "en"
     with use_language("ar"):
         assert (language(), direction()) == ("ar", "rtl")
@@ -31,5 +31,5 @@ def test_a_language_holds_inside_and_in_what_takes_over_the_context() -> None:
     assert inner.run(language) == "de"
 
 
-def test_languages_are_told_by_their_own_names() -> None:
+def test_languages_have_their_native_names() -> None:
     assert LANGUAGES["de"] == "Deutsch"

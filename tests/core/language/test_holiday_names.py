@@ -1,4 +1,5 @@
-"""Public holidays are told in the reader's language where their calendar has it, and as they are written elsewhere."""
+"""Public holidays are shown in the reader's language if their calendar has it, and as stored
+otherwise."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ GERMANY, BAVARIA = HolidayRegion("DE"), HolidayRegion("DE", "BY")
         ("de", date(2025, 10, 3), "German Unity Day", HolidayRegion(), "German Unity Day"),
     ],
 )
-def test_a_holiday_is_told_in_the_readers_language_where_its_calendar_has_it(
+def test_a_holiday_is_translated_if_its_calendar_has_the_language(
     language: str, day: date, name: str, region: HolidayRegion, told: str
 ) -> None:
     with use_language(language):
@@ -43,7 +44,7 @@ def test_a_holiday_is_told_in_the_readers_language_where_its_calendar_has_it(
 
 
 @pytest.mark.parametrize(("country", "language"), [("CH", "de"), ("ES", "es"), ("MX", "es"), ("EG", "ar")])
-def test_every_holiday_that_a_panel_names_is_found_again(country: str, language: str) -> None:
+def test_every_holiday_of_a_panel_is_translated(country: str, language: str) -> None:
     days = np.arange("2025-01-01", "2027-01-01", dtype="datetime64[D]")
     names = holiday_names(days, country, None)
     with use_language(language):
@@ -61,13 +62,13 @@ def test_every_holiday_that_a_panel_names_is_found_again(country: str, language:
         ({"country": "AT", "subdivision": ""}, ("AT", "")),
     ],
 )
-def test_a_depot_without_a_region_of_its_own_is_in_the_pipelines(
+def test_a_depot_without_its_own_region_is_in_the_pipelines_region(
     attributes: dict[str, str], region: tuple[str, str]
 ) -> None:
     assert region_of(attributes, BAVARIA) == region
 
 
-def test_a_calendar_is_asked_for_every_language_that_it_has() -> None:
+def test_every_supported_language_of_a_calendar_is_detected() -> None:
     for country in holidays.list_supported_countries():
         spoken = {code.partition("_")[0] for code in holidays.country_holidays(country).supported_languages}
         missing = [code for code in LANGUAGES if code in spoken and not _may_have(country, code)]

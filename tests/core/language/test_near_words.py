@@ -1,4 +1,4 @@
-"""Which known word was meant by one that is not known."""
+"""Suggestions of the known word nearest to an unknown one."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def test_the_nearest_word_differs_in_nothing_or_in_a_few_letters(word: str, mean
     assert nearest_word(word, WORDS) == meant
 
 
-def test_a_word_of_the_same_letters_goes_before_a_similar_one() -> None:
+def test_a_word_with_the_same_letters_is_preferred_to_a_similar_one() -> None:
     assert nearest_word("north", ["Nort", "North", "NORTH 2"]) == "North"
 
 
-def test_case_blanks_and_unicode_form_are_folded_and_accents_stay() -> None:
+def test_case_blanks_and_unicode_form_are_folded_but_not_accents() -> None:
     assert fold("  Été \t 2026 ") == fold(unicodedata.normalize("NFD", "ÉTÉ 2026")) != fold("ete 2026")
 
 

@@ -1,4 +1,5 @@
-"""A sentence that is kept with its template is told in the reader's language, and is English text for all others."""
+"""A sentence stored with its template is shown in the reader's language, and is English text
+otherwise."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ OBJECTION = sentence(
 ENGLISH = "the 80 % interval covers 0.7, wanted 0.75 to 0.85, which is more than chance over 12 days"
 
 
-def test_it_is_english_text_and_told_in_german_from_what_was_stored() -> None:
+def test_a_stored_sentence_is_english_text_and_shown_in_german() -> None:
     assert OBJECTION == ENGLISH
     assert isinstance(OBJECTION, str)
     kept = json.loads(json.dumps(stored(OBJECTION)))
@@ -49,7 +50,7 @@ def test_it_is_english_text_and_told_in_german_from_what_was_stored() -> None:
     assert stored(pickle.loads(pickle.dumps(OBJECTION))) == stored(OBJECTION)
 
 
-def test_one_is_one_in_every_language() -> None:
+def test_a_count_of_one_is_singular_in_every_language() -> None:
     one = counted(1, "{n} day", "{n} days")
     assert one == "1 day"
     with use_language("de"):
@@ -61,7 +62,7 @@ NOT_WHOLE = [None, [], "text", {"id": "{gone}", "values": {}}, {"id": 3, "values
 
 
 @pytest.mark.parametrize("kept", NOT_WHOLE)
-def test_what_an_earlier_version_wrote_or_something_broke_is_told_as_it_was_written(kept: object) -> None:
+def test_text_with_invalid_parts_is_shown_as_written(kept: object) -> None:
     with use_language("de"):
         assert retold(kept, "as it was written") == "as it was written"
 
@@ -70,20 +71,20 @@ def test_plain_text_has_nothing_to_store() -> None:
     assert stored("plain") is None
 
 
-def test_several_in_a_row_stay_several_and_the_first_can_be_taken_off() -> None:
+def test_joined_sentences_keep_their_parts_and_the_first_can_be_removed() -> None:
     first, second = sentence(N_("promoted")), sentence(N_("no model was ever admitted"))
     row = joined([first, "", second])
     assert row == "promoted; no model was ever admitted"
     with use_language("de"):
         assert retold(stored(row), "") == "eingesetzt; es wurde noch nie ein Modell zugelassen"
-        assert retold(stored(without_start(str(row), "promoted;")), "x") == "x"  # of plain text nothing is known
+        assert retold(stored(without_start(str(row), "promoted;")), "x") == "x"  # plain text has no parts
         rest = without_start(joined([first, second], " ") or "", first)
         assert (rest, retold(stored(rest), "")) == (second, "es wurde noch nie ein Modell zugelassen")
     assert joined([]) is None
     assert without_start("other", "promoted") == "other"
 
 
-def test_numbers_and_days_are_written_as_the_reader_writes_them() -> None:
+def test_numbers_and_days_are_formatted_for_the_reader() -> None:
     text = sentence(N_("{amount} per day over {n} days"), amount=amount(-1234.5, "+,.2f"), n=1000)
     assert text == "-1,234.50 per day over 1,000 days"
     day = sentence(N_("{depot} ({day})"), depot="A", day=date(2024, 3, 5))
@@ -94,7 +95,7 @@ def test_numbers_and_days_are_written_as_the_reader_writes_them() -> None:
         assert retold(stored(day), "", day=lambda value: f"{value:%d.%m.%Y}") == "A (05.03.2024)"
 
 
-def test_a_sentence_travels_as_json_and_what_somebody_typed_stays_as_it_is() -> None:
+def test_a_sentence_is_passed_as_json_and_typed_text_is_unchanged() -> None:
     argument = as_argument(OBJECTION)
     assert (from_argument(argument), stored(from_argument(argument))) == (OBJECTION, stored(OBJECTION))
     for typed in ("A note.", "{not json", "12", '["a"]', '{"text": 3}', '{"other": "a"}', ""):
@@ -106,6 +107,6 @@ def test_a_sentence_travels_as_json_and_what_somebody_typed_stays_as_it_is() -> 
     assert packed({"note": "plain"}) == {"note": "plain"}
 
 
-def test_an_error_says_its_sentence_and_a_foreign_one_its_kind() -> None:
+def test_our_error_gives_its_sentence_and_another_error_its_class() -> None:
     assert stored(of_error(LedgerError(OBJECTION))) == stored(OBJECTION)
     assert (of_error(LedgerError("plain")), of_error(OSError("no"))) == ("plain", "OSError: no")

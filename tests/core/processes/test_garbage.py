@@ -1,4 +1,4 @@
-"""Commands look for garbage seldom; who listens for months does not go on like that."""
+"""Commands collect garbage infrequently; long-running servers do not."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dashboards.ops.http import listening
 from forecaster.core.processes import garbage
 
 
-def test_a_command_looks_seldom_and_a_server_as_often_as_python_does() -> None:
+def test_a_command_collects_seldom_and_a_server_at_pythons_default() -> None:
     before, switch = gc.get_threshold(), sys.getswitchinterval()
     try:
         garbage.look_seldom()

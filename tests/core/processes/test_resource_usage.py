@@ -1,4 +1,4 @@
-"""Memory and processor time of this process, and how measures are put together."""
+"""Memory and processor time of this process, and merging of measures."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ print(subprocess.run([sys.executable, "-c", {CHILD!r}], capture_output=True, tex
 """
 
 
-def test_a_child_of_a_large_process_is_not_as_large() -> None:
+def test_the_peak_of_a_child_excludes_its_large_parent() -> None:
     peak = int(subprocess.run([sys.executable, "-c", PARENT], capture_output=True, text=True, check=True).stdout)
     assert 5_000_000 < peak < 100_000_000
 
 
-def test_usage_is_told_in_bytes_and_in_seconds_of_processor() -> None:
+def test_usage_is_in_bytes_and_processor_seconds() -> None:
     before = resource_usage.usage("night")
     sum(number * number for number in range(300_000))
     after = resource_usage.usage("night")
@@ -28,7 +28,7 @@ def test_usage_is_told_in_bytes_and_in_seconds_of_processor() -> None:
     assert after["peak_memory_bytes"]["night"] >= before["peak_memory_bytes"]["night"] > 10_000_000
 
 
-def test_measures_of_several_processes_are_put_together() -> None:
+def test_measures_of_several_processes_are_merged() -> None:
     merged = resource_usage.merge({"peak": {"night": 1.0}, "hits": 3}, {"peak": {"training": 2.0}, "hits": 4})
     assert merged == {"peak": {"night": 1.0, "training": 2.0}, "hits": 4}
     assert resource_usage.merge(None, {"hits": 4}) == {"hits": 4}

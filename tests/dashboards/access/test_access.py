@@ -1,4 +1,4 @@
-"""Who may and who may not: every route, for everyone. A route that no row names fails."""
+"""Access matrix: every route for every kind of person. A route missing from the table fails."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from tests.dashboards.seed import CITIES, NOON, depot, fill, publication, rememb
 from tests.dashboards.views.test_health import night
 from tests.dashboards.visitor import text
 
-WHO = ("nobody", "viewer", "planner", "admin", "link", "foreign")  # foreign: sees Boston alone
+WHO = ("nobody", "viewer", "planner", "admin", "link", "foreign")  # foreign: sees Boston only
 EVERYONE = (200, 200, 200, 200, 200, 200)
 SIGNED_IN = (401, 200, 200, 200, 403, 200)
 MOVED = (401, 308, 308, 308, 403, 308)
 A_LINK_TOO = (401, 200, 200, 200, 200, 200)
-WRONG = (401, 403, 422, 422, 403, 403)  # planners read why
+WRONG = (401, 403, 422, 422, 403, 403)  # planners read the reason
 ADMINS = (401, 403, 403, 200, 403, 403)
 NYC = "/depot/NYC-01", "/api/v1/depots/NYC-01"
 ASKED = "depot=NYC-01&date=2025-06-18&day=2025-06-18"
@@ -41,7 +41,7 @@ SETTINGS |= {"/settings/check": 200, "/settings/run": 409, "/settings/all-signed
 SETTINGS |= {f"/settings/{what}": 404 for what in ("notification", "revoked", "signed-out")}
 OF_ROLES = [f"/{place}/{name}" for place in ("views", "api/v1") for name in ("executive", "on-call", "debug")]
 
-# route → what a row asks, and what each of WHO gets
+# route → the request, and the status for each of WHO
 TABLE: Mapping[tuple[str, str], tuple[str, tuple[int, ...]]] = {
     ("GET", "/static"): ("/static/style.css", EVERYONE),
     ("GET", "/healthz"): ("/healthz", EVERYONE),
@@ -125,7 +125,7 @@ def secret() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Six depots in three cities, which have totals, and a night that found something in one of them."""
+    """Six depots in three cities with totals, and a run with findings in one of them."""
     address = f"sqlite:///{tmp_path_factory.mktemp('access') / 'ledger.db'}"
     fill(address, publication(totals=totals(*CITIES), note="NYC-01 is new"))
     night(address, "night-0", Finding("late", "warn", 40, "demand.csv:9: depot NYC-01: 9 days late"), message="PHL-01")
@@ -174,7 +174,9 @@ def test_the_table_names_every_route_and_no_other(app: FastAPI) -> None:
 
 
 @pytest.mark.parametrize("route", TABLE, ids=" ".join)
-def test_each_route_lets_in_whom_it_should(guests: dict[str, Guest], route: tuple[str, str]) -> None:
+def test_each_route_answers_each_person_with_the_expected_status(
+    guests: dict[str, Guest], route: tuple[str, str]
+) -> None:
     path, expected = TABLE[route]
     method, body = route[0], BODIES.get(route)
     statuses = []
@@ -185,9 +187,7 @@ def test_each_route_lets_in_whom_it_should(guests: dict[str, Guest], route: tupl
 
 
 @pytest.mark.parametrize("route", [route for route in TABLE if route[0] != "GET"], ids=" ".join)
-def test_a_write_without_a_token_or_from_another_site_is_refused(
-    guests: dict[str, Guest], route: tuple[str, str]
-) -> None:
+def test_rejects_writes_without_a_token_or_from_another_site(guests: dict[str, Guest], route: tuple[str, str]) -> None:
     (method, _), (path, _), admin = route, TABLE[route], guests["admin"]
     write = {"method": method, "json": BODIES.get(route)}
     assert "load it again" in admin(path, **write).text
@@ -199,13 +199,13 @@ def test_a_write_without_a_token_or_from_another_site_is_refused(
     assert "somebody else" in admin(path, headers=borrowed, **write).text
 
 
-def test_each_write_leaves_one_row_that_says_who_did_what_from_where(app: FastAPI, url: str) -> None:
+def test_each_write_leaves_one_audit_row_with_person_action_and_address(app: FastAPI, url: str) -> None:
     admin = signed_in(app, "ada")
     before = len(admin("/api/v1/audit").json()["rows"])
     link = admin.writes(
         "/api/v1/links", json={"view": "network", "city": "Boston"}, headers={"X-Forwarded-For": "1.1.1.1, 192.0.2.7"}
     ).json()["link"]
-    for _ in range(2):  # once more changes nothing, and is no row
+    for _ in range(2):  # the repetition changes nothing and is not audited
         admin.writes(f"/api/v1/links/{link['link_id']}", "DELETE")
     rows = admin("/api/v1/audit").json()["rows"]
     assert len(rows) == before + 2
@@ -221,7 +221,7 @@ def test_each_write_leaves_one_row_that_says_who_did_what_from_where(app: FastAP
     assert rows[0]["what"].startswith(f"revoked link {link['link_id']}")
 
 
-def test_a_write_that_its_route_forgot_to_note_is_noted_by_the_gate(url: str) -> None:
+def test_the_middleware_audits_a_write_that_its_route_did_not_audit(url: str) -> None:
     app = house(url, declared())
 
     @app.put("/forgetful")
@@ -237,7 +237,7 @@ def test_a_write_that_its_route_forgot_to_note_is_noted_by_the_gate(url: str) ->
 # --- cities -----------------------------------------------------------------------------------------------------------
 
 
-def test_whoever_sees_one_city_finds_no_other_in_any_view(guests: dict[str, Guest], app: FastAPI) -> None:
+def test_a_reader_of_one_city_finds_no_other_city_in_any_view(guests: dict[str, Guest], app: FastAPI) -> None:
     foreign, admin = guests["foreign"], guests["admin"]
     paths = {TABLE[route][0] for route in routes(app) if route[0] == "GET"}
     readable = [path for path in sorted(paths) if foreign(path).status_code == 200]
@@ -252,19 +252,19 @@ def test_whoever_sees_one_city_finds_no_other_in_any_view(guests: dict[str, Gues
     assert "BOS-01" in foreign("/").text
 
 
-def test_whoever_sees_one_city_is_told_how_its_forecasts_fared_and_no_others(guests: dict[str, Guest]) -> None:
+def test_a_reader_of_one_city_sees_only_its_accuracy(guests: dict[str, Guest]) -> None:
     rows = guests["foreign"]("/api/v1/accuracy").json()["rows"]
     assert {(row["part"], row["label"]) for row in rows} == {("city", "Boston"), ("depot", "BOS-01")}
     assert {"all", "horizon"} <= {row["part"] for row in guests["viewer"]("/api/v1/accuracy").json()["rows"]}
     assert "10.0 %" in text(guests["foreign"]("/accuracy"))  # 400 of 4,000 orders
 
 
-def test_a_planner_of_one_city_writes_there_and_nowhere_else_under_their_own_name(url: str, planned: Spec) -> None:
+def test_a_planner_of_one_city_writes_only_there_and_under_their_own_name(url: str, planned: Spec) -> None:
     access = declared(roles={"planner": ["paula"]}, cities={"paula": ["Boston"]})
     paula = signed_in(house(url, access, spec=planned), "paula")
     answer = paula.writes("/api/v1/overrides", json={**WISH, "depot_id": "BOS-01", "by": "somebody else"})
     assert (answer.status_code, answer.json()["override"]["by"]) == (201, "paula")
-    assert paula.writes("/api/v1/overrides", json=WISH).status_code == 404  # as if there were no such depot
+    assert paula.writes("/api/v1/overrides", json=WISH).status_code == 404  # as if the depot did not exist
     admin = signed_in(house(url, declared(), spec=planned), "ada")
     other = admin.writes("/api/v1/overrides", json={**WISH, "orders": 201}).json()["override"]["id"]
     assert paula.writes(f"/api/v1/overrides/{other}/withdrawal", json={}).status_code == 422
@@ -272,13 +272,13 @@ def test_a_planner_of_one_city_writes_there_and_nowhere_else_under_their_own_nam
     assert admin("/api/v1/audit").json()["rows"][0]["what"].startswith(f"override {other}: NYC-01 on 2025-06-18 is 201")
 
 
-def test_a_link_for_a_city_that_is_not_there_is_refused(url: str) -> None:
+def test_rejects_a_link_for_an_unknown_city(url: str) -> None:
     answer = signed_in(house(url, declared()), "ada").writes("/api/v1/links", json={"view": "wall", "city": "Bostn"})
     sentence = "city: found 'Bostn', wanted a city of what is published: Boston, New York, Philadelphia"
     assert (answer.status_code, answer.json()["detail"]) == (422, sentence)
 
 
-def test_whoever_sees_one_city_is_told_its_total_and_not_the_networks(guests: dict[str, Guest]) -> None:
+def test_a_reader_of_one_city_sees_its_total_and_not_the_networks(guests: dict[str, Guest]) -> None:
     rows = guests["foreign"]("/api/v1/totals").json()["rows"]
     assert ({row["city"] for row in rows}, len(rows)) == ({"Boston"}, 7)
     assert {row["city"] for row in guests["viewer"]("/api/v1/totals").json()["rows"]} == {None, *CITIES}
@@ -288,12 +288,12 @@ def test_whoever_sees_one_city_is_told_its_total_and_not_the_networks(guests: di
     assert "1,345" not in page
 
 
-def test_whoever_sees_the_depots_without_a_city_is_not_told_the_networks_total(url: str) -> None:
+def test_a_reader_of_depots_without_a_city_does_not_see_the_networks_total(url: str) -> None:
     vic = signed_in(house(url, declared(cities={"vic": [""]})), "vic")
     assert vic("/api/v1/totals").json()["rows"] == []
 
 
-def test_whoever_sees_some_cities_is_told_of_each_and_of_no_sum(app: FastAPI, guests: dict[str, Guest]) -> None:
+def test_a_reader_of_some_cities_sees_each_but_no_sum(app: FastAPI, guests: dict[str, Guest]) -> None:
     two = app.state.access_context.access.model_copy(update={"cities": {"ann": ("Boston", "New York")}})
     ann = signed_in(house(app.state.access_context.url, two), "ann")
     page = text(ann("/"))
@@ -306,7 +306,7 @@ def test_whoever_sees_some_cities_is_told_of_each_and_of_no_sum(app: FastAPI, gu
     assert "Boston 500 450–550" in text(ann("/wall"))
 
 
-def test_a_page_that_one_saw_is_not_kept_for_another(guests: dict[str, Guest]) -> None:
+def test_caches_do_not_share_pages_between_readers(guests: dict[str, Guest]) -> None:
     whole = guests["admin"]("/").headers["etag"]
     answer = guests["foreign"]("/", headers={"If-None-Match": whole})
     assert answer.status_code == 200
@@ -315,7 +315,7 @@ def test_a_page_that_one_saw_is_not_kept_for_another(guests: dict[str, Guest]) -
     assert "Cookie" in answer.headers["vary"]
 
 
-def test_a_depot_without_a_city_is_seen_by_those_who_see_all(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_only_readers_of_all_cities_see_a_depot_without_a_city(tmp_path_factory: pytest.TempPathFactory) -> None:
     url = f"sqlite:///{tmp_path_factory.mktemp('homeless') / 'ledger.db'}"
     fill(url, replace(publication(), depots=(replace(depot(0), attributes={}), depot(3))))
     app = house(url, declared())
@@ -324,7 +324,7 @@ def test_a_depot_without_a_city_is_seen_by_those_who_see_all(tmp_path_factory: p
     assert signed_in(app, "ada")("/api/v1/depots/BOS-01").status_code == 200
 
 
-def test_whoever_is_named_for_no_city_or_no_role_is_told_so(app: FastAPI, url: str) -> None:
+def test_explains_a_missing_role_or_city(app: FastAPI, url: str) -> None:
     assert "may see no city" in signed_in(app, "carl")("/api/v1/me").json()["detail"]
     strict = house(url, declared(roles={"viewer": ["vic"]}))
     answer = signed_in(strict, "carl")("/")
@@ -334,7 +334,7 @@ def test_whoever_is_named_for_no_city_or_no_role_is_told_so(app: FastAPI, url: s
 # --- where a request comes from ---------------------------------------------------------------------------------------
 
 
-def test_a_header_is_believed_from_a_declared_proxy_alone(app: FastAPI, caplog: pytest.LogCaptureFixture) -> None:
+def test_trusts_headers_only_from_a_declared_proxy(app: FastAPI, caplog: pytest.LogCaptureFixture) -> None:
     liar = Guest(app, {"X-Forwarded-User": "ada"}, address="10.0.0.6")
     answer = liar("/api/v1/audit")
     assert (answer.status_code, answer.json()) == (
@@ -346,20 +346,20 @@ def test_a_header_is_believed_from_a_declared_proxy_alone(app: FastAPI, caplog: 
     assert mapped("/api/v1/audit").status_code == 200
 
 
-def test_a_header_that_came_twice_is_refused(app: FastAPI) -> None:
+def test_rejects_a_repeated_header(app: FastAPI) -> None:
     guest = Guest(app)
     twice = {b"X-Forwarded-User": b"ada", b"x-forwarded-user": b"vic"}
     answer = guest("/", headers=twice)
     assert answer.status_code == 400
 
 
-def test_a_group_is_no_person_of_that_name(app: FastAPI) -> None:
+def test_a_person_named_like_a_group_does_not_get_its_role(app: FastAPI) -> None:
     assert signed_in(app, "planners")("/api/v1/me").status_code == 403
     assert signed_in(app, "group:planners")("/api/v1/me").status_code == 403
 
 
 @pytest.mark.parametrize("name", ["Zoë Ångström", "o'brien@example.com", '"><script>alert(1)</script>', "🚚" * 60])
-def test_a_name_is_taken_as_it_is_and_does_no_harm(url: str, name: str) -> None:
+def test_accepts_any_name_unchanged_and_harmlessly(url: str, name: str) -> None:
     app = house(url, declared(cities={}))
     guest = Guest(app, {b"X-Forwarded-User": name.encode()})  # type: ignore[dict-item]
     assert guest("/api/v1/me").json()["name"] == name
@@ -375,7 +375,7 @@ def test_a_name_is_taken_as_it_is_and_does_no_harm(url: str, name: str) -> None:
         ({"headers": {"X-Forwarded-For": "192.0.2.9"}}, "this request came through a proxy"),
     ],
 )
-def test_without_sign_in_only_this_machine_is_heard(url: str, changes: dict[str, object], sentence: str) -> None:
+def test_without_sign_in_only_this_machine_has_access(url: str, changes: dict[str, object], sentence: str) -> None:
     app = house(url, declared(sign_in="none"))
     this_machine = {"address": "127.0.0.1", "base": "http://localhost:8000"}
     assert Guest(app, **this_machine)("/api/v1/me").json()["role"] == "admin"  # type: ignore[arg-type]
@@ -384,7 +384,7 @@ def test_without_sign_in_only_this_machine_is_heard(url: str, changes: dict[str,
     assert sentence in answer.json()["detail"]
 
 
-def test_a_page_without_sign_in_does_not_listen_where_others_can_hear_it(url: str) -> None:
+def test_a_page_without_sign_in_listens_only_on_this_machine(url: str) -> None:
     spec = SimpleNamespace(
         name="harbor-fleet", ledger_url=url, page=Page(), calendar=Calendar(), staffing=None, file=None
     )
@@ -393,7 +393,7 @@ def test_a_page_without_sign_in_does_not_listen_where_others_can_hear_it(url: st
             serve(spec, host=host, port=0)  # type: ignore[arg-type]
 
 
-def test_the_readiness_of_a_page_tells_strangers_no_more_than_that(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_readiness_shows_no_details_to_unauthenticated_clients(tmp_path_factory: pytest.TempPathFactory) -> None:
     app = house(f"sqlite:///{tmp_path_factory.mktemp('none') / 'secret-place.db'}", declared())
     answer = Guest(app)("/readyz")
     assert (answer.status_code, answer.text) == (503, "not ready\n")

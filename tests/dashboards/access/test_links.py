@@ -51,7 +51,7 @@ def app(url: str) -> FastAPI:
     return house(url, declared())
 
 
-def test_a_screen_opens_its_link_once_and_sees_its_view_from_then_on(app: FastAPI, url: str) -> None:
+def test_a_screen_opens_its_link_once_and_keeps_access_to_its_view(app: FastAPI, url: str) -> None:
     screen = Guest(app, address="192.0.2.30")
     entered = screen(hang_up(url, city="Boston")[1])
     assert (entered.status_code, entered.headers["location"]) == (303, "/")
@@ -65,7 +65,7 @@ def test_a_screen_opens_its_link_once_and_sees_its_view_from_then_on(app: FastAP
     assert {screen(path).status_code for path in ("/health", "/depot/BOS-01", "/api/v1/depots", "/api/v1/me")} == {403}
 
 
-def test_names_of_people_are_for_links_of_their_plans_alone(tmp_path: Path) -> None:
+def test_only_links_to_plans_show_names_of_people(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     fill(url, with_plans(publication(), named=True))
     app = house(url, declared())
@@ -82,14 +82,14 @@ def test_names_of_people_are_for_links_of_their_plans_alone(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
-def test_a_link_is_for_reading(app: FastAPI, url: str, method: str) -> None:
+def test_a_link_is_read_only(app: FastAPI, url: str, method: str) -> None:
     screen = Guest(app)
     screen(hang_up(url)[1])
     answer = screen("/api/v1/network", method)
     assert (answer.status_code, answer.json()["detail"]) == (403, "this link allows reading one view only")
 
 
-def test_a_revoked_link_opens_nothing_from_the_next_request_on(app: FastAPI, url: str) -> None:
+def test_a_revoked_link_is_dead_from_the_next_request(app: FastAPI, url: str) -> None:
     link, address = hang_up(url)
     screen = Guest(app)
     screen(address)
@@ -109,7 +109,7 @@ def test_a_link_expires(url: str) -> None:
     assert Guest(house(url, declared(), NOON + timedelta(days=90)))(address).status_code == 404
 
 
-def test_a_signature_of_anothers_making_opens_nothing(app: FastAPI, url: str) -> None:
+def test_rejects_forged_signatures(app: FastAPI, url: str) -> None:
     link, address = hang_up(url)
     payload, _, signature = address.removeprefix(f"{HOME}/link/").partition(".")
     forged = links.address(("another key, which is also long enough",), HOME, link).removeprefix(f"{HOME}/link/")
@@ -131,7 +131,7 @@ def test_the_command_makes_lists_and_revokes_links(call: Call, file: Path, app: 
     assert (code, " by bob, made by ada" in out) == (0, True)
     assert (
         call("links", file, "--revoke", link_id, "--by", "carol")[1] == out
-    )  # once more changes nothing, and is no row
+    )  # the repetition changes nothing and is not audited
     assert call("links", file, "--revoke", "none")[::2] == (
         2,
         "forecaster: there is no link 'none'; `forecaster links FILE` lists them\n",
@@ -160,17 +160,17 @@ def test_the_command_makes_lists_and_revokes_links(call: Call, file: Path, app: 
         ),
     ],
 )
-def test_a_link_that_would_open_nothing_is_not_made(call: Call, file: Path, arguments: list[str], message: str) -> None:
+def test_rejects_a_link_that_would_open_nothing(call: Call, file: Path, arguments: list[str], message: str) -> None:
     assert call("link", file, *arguments)[::2] == (2, f"forecaster: {message}\n")
 
 
-def test_a_link_to_a_page_that_nobody_else_reaches_is_not_made(call: Call, tmp_path: Path) -> None:
+def test_rejects_a_link_to_a_page_without_sign_in(call: Call, tmp_path: Path) -> None:
     file = tmp_path / "pipeline.yaml"
     file.write_text(PIPELINE.split("page:")[0], "utf-8")
     assert "a link needs page.access with sign_in, url and secret" in call("link", file)[2]
 
 
-def test_what_others_wrote_moves_no_cursor(call: Call, file: Path, url: str) -> None:
+def test_escapes_control_characters_in_audit_output(call: Call, file: Path, url: str) -> None:
     entry = ledger_access.AuditEntry(NOON, "harbor-fleet", "eve", "planner", "::1", "POST", "/x", "\x1b[2Jgone")
     with Ledger.open(url) as ledger, ledger.transaction() as connection:
         ledger_access.note(connection, entry)

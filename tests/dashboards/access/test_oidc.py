@@ -1,4 +1,4 @@
-"""People sign in at a real OpenID provider on loopback: authorization code with PKCE."""
+"""Sign-in at a real OpenID provider on loopback: authorization code with PKCE."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def app(provider: Provider, url: str) -> Iterator[FastAPI]:
 
 @pytest.fixture
 def guest(provider: Provider, app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> Guest:
-    """Somebody who has not signed in."""
+    """Return somebody who has not signed in."""
     monkeypatch.setenv("PAGE_SECRET", SECRET)
     monkeypatch.setenv("OIDC_SECRET", GIVEN)
     provider.signs_in, provider.called, provider.audience = {"email": "ada@example.com"}, None, CLIENT
@@ -66,7 +66,7 @@ def guest(provider: Provider, app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def sent(guest: Guest, path: str = "/depot/BOS-01?x=1") -> httpx.Response:
-    """From the page to the provider and back to the page; what the page says then."""
+    """Go from the page to the provider and back; returns the page's final answer."""
     begun = guest(path)
     assert begun.status_code == 303
     at_provider = guest(begun.headers["location"])
@@ -75,7 +75,7 @@ def sent(guest: Guest, path: str = "/depot/BOS-01?x=1") -> httpx.Response:
     return guest(back.headers["location"].removeprefix(HOME))
 
 
-def test_somebody_signs_in_and_lands_where_they_wanted(guest: Guest) -> None:
+def test_sign_in_redirects_to_the_requested_page(guest: Guest) -> None:
     landed = sent(guest)
     assert (landed.status_code, landed.headers["location"]) == (303, "/depot/BOS-01?x=1")
     assert guest("/depot/BOS-01").status_code == 200
@@ -84,13 +84,13 @@ def test_somebody_signs_in_and_lands_where_they_wanted(guest: Guest) -> None:
     assert guest.writes("/api/v1/links", json={"view": "network"}).status_code == 201
 
 
-def test_the_session_is_a_cookie_that_no_script_and_no_other_site_gets(guest: Guest) -> None:
+def test_the_session_cookie_is_hidden_from_scripts_and_other_sites(guest: Guest) -> None:
     cookie = sent(guest).headers["set-cookie"]
     assert cookie.startswith("__Host-session=")
     assert {"path=/", "httponly", "samesite=lax", "secure", "Max-Age=43200"} <= set(cookie.split("; ")[1:])
 
 
-def test_the_page_asks_with_pkce_a_state_and_a_nonce(guest: Guest) -> None:
+def test_sign_in_sends_pkce_state_and_nonce(guest: Guest) -> None:
     query = parse_qs(urlsplit(guest("/sign-in").headers["location"]).query)
     assert query["code_challenge_method"] == ["S256"]
     assert query["redirect_uri"] == [f"{HOME}/sign-in/back"]
@@ -98,7 +98,7 @@ def test_the_page_asks_with_pkce_a_state_and_a_nonce(guest: Guest) -> None:
 
 
 def test_signing_in_adds_five_routes_to_those_of_the_page(guest: Guest, url: str) -> None:
-    """Who may enter by those that both have is held in test_access.py."""
+    """Access to the other routes is covered in test_access.py."""
     added = set(routes(guest.app)) - set(routes(house(url, declared())))
     ways = {("GET", "/sign-in"), ("GET", "/sign-in/back"), ("POST", "/sign-out"), ("GET", "/sign-out")}
     assert added == ways | {("GET", "/sessions"), ("POST", "/sessions")}
@@ -140,7 +140,7 @@ def test_groups_give_roles(guest: Guest, provider: Provider) -> None:
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_who_is_not_surely_told_is_not_let_in(
+def test_rejects_uncertain_identities(
     guest: Guest, provider: Provider, wrong: dict[str, Any], sentence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent(guest)  # so that the page knows the provider's key
@@ -154,27 +154,27 @@ def test_who_is_not_surely_told_is_not_let_in(
     assert guest("/api/v1/me").status_code == 401
 
 
-def test_a_provider_that_calls_itself_otherwise_is_not_asked(guest: Guest, provider: Provider, url: str) -> None:
+def test_rejects_a_provider_with_another_issuer_name(guest: Guest, provider: Provider, url: str) -> None:
     provider.called = "https://login.example"
     answer = replace(guest, app=house(url, guest.app.state.access_context.access))("/sign-in")
     assert answer.status_code == 503
     assert "it calls itself &#39;https://login.example&#39;" in answer.text
 
 
-def test_an_answer_that_nobody_asked_for_is_refused(guest: Guest) -> None:
+def test_rejects_an_unsolicited_sign_in_answer(guest: Guest) -> None:
     answer = guest("/sign-in/back?code=stolen&state=made-up")
     assert answer.status_code == 401
     assert guest("/sign-in/back?error=access_denied").status_code == 401
 
 
-def test_who_signed_in_long_ago_signs_in_again(guest: Guest, url: str) -> None:
+def test_an_expired_session_requires_a_new_sign_in(guest: Guest, url: str) -> None:
     sent(guest)
     later = replace(guest, app=house(url, guest.app.state.access_context.access, NOON + timedelta(hours=13)))
     assert later("/").status_code == 303
     assert later("/api/v1/me").json() == {"detail": "nobody has signed in; sign in at /sign-in"}
 
 
-def test_who_signs_out_is_nobody_again(guest: Guest) -> None:
+def test_signing_out_removes_access(guest: Guest) -> None:
     sent(guest)
     assert guest("/sign-out", "POST", headers={"Sec-Fetch-Site": "cross-site"}).status_code == 403
     assert guest("/api/v1/me").status_code == 200
@@ -191,7 +191,7 @@ def test_signing_out_ends_every_copy_of_a_session(guest: Guest) -> None:
     elsewhere = Guest(house_again(guest), address="192.0.2.99", cookies=httpx.Cookies(dict(guest.cookies)))
     assert [other("/api/v1/me").status_code for other in (copy, elsewhere)] == [200, 200]
     guest("/sign-out", "POST")
-    time.sleep(sessions.REREAD_SECONDS)  # that a page of another process may take
+    time.sleep(sessions.REREAD_SECONDS)  # the delay of a page in another process
     assert [other("/api/v1/me").status_code for other in (copy, elsewhere)] == [401, 401]
 
 
@@ -200,7 +200,7 @@ def house_again(guest: Guest, now: datetime = NOON) -> FastAPI:
     return house(context.url, context.access, now)
 
 
-def test_the_cookie_holds_no_name_and_no_group_and_the_ledger_no_token(guest: Guest, provider: Provider) -> None:
+def test_the_cookie_contains_no_name_or_group_and_the_ledger_no_token(guest: Guest, provider: Provider) -> None:
     provider.signs_in = {"email": "paula@example.com", "groups": ["planners"]}
     sent(guest)
     held = json.loads(b64decode(guest.cookies["__Host-session"].split(".")[0]))
@@ -211,7 +211,7 @@ def test_the_cookie_holds_no_name_and_no_group_and_the_ledger_no_token(guest: Gu
     assert "planners" in str(rows)
 
 
-def test_groups_are_asked_for_again_after_a_quarter_of_the_session(guest: Guest, provider: Provider) -> None:
+def test_groups_are_fetched_again_after_a_quarter_of_the_session(guest: Guest, provider: Provider) -> None:
     provider.signs_in = {"email": "paula@example.com", "groups": ["planners"]}
     sent(guest)
     fresh = replace(guest, app=house_again(guest, NOON + timedelta(hours=2.9)))
@@ -224,20 +224,20 @@ def test_groups_are_asked_for_again_after_a_quarter_of_the_session(guest: Guest,
 
 
 @pytest.mark.parametrize("verified", [True, "true"])
-def test_a_verified_email_lets_people_in(guest: Guest, provider: Provider, verified: object) -> None:
+def test_accepts_a_verified_email(guest: Guest, provider: Provider, verified: object) -> None:
     provider.signs_in = {"email": "ada@example.com", "email_verified": verified}
     sent(guest)
     assert guest("/api/v1/me").status_code == 200
 
 
-def test_a_cookie_of_ones_own_making_signs_nobody_in(guest: Guest) -> None:
+def test_rejects_a_forged_session_cookie(guest: Guest) -> None:
     sent(guest)
     whole = guest.cookies["__Host-session"]
     forged = Guest(guest.app, address=guest.address, cookies=httpx.Cookies({"__Host-session": "x" + whole[1:]}))
     assert forged("/api/v1/me").status_code == 401
 
 
-def test_a_provider_that_is_away_is_told_in_a_sentence(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_an_unreachable_provider(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PAGE_SECRET", SECRET)
     oidc = {"issuer": "http://127.0.0.1:1", "client_id": CLIENT}
     guest = Guest(house(url, declared(sign_in="oidc", oidc=oidc)), address="192.0.2.20")
@@ -266,7 +266,7 @@ def test_a_secret_that_is_missing_or_short_stops_the_page(url: str, monkeypatch:
         ("", False),
     ],
 )
-def test_after_signing_in_nobody_lands_elsewhere(path: str, ours: bool) -> None:
+def test_sign_in_never_redirects_to_another_host(path: str, ours: bool) -> None:
     assert is_ours(path) == ours
 
 
@@ -286,14 +286,14 @@ def test_people_see_their_sessions_and_sign_out_everywhere(
     assert page.headers["Cache-Control"] == "no-store"
     assert "Browsers in which eve@example.com is signed in" in page.text
     assert (page.text.count("until Wed"), page.text.count("this browser")) == (2, 1)
-    assert phone("/sessions", "POST").status_code == 403  # without the token of a page
+    assert phone("/sessions", "POST").status_code == 403  # without a page's token
     out = phone.writes("/sessions")
     assert (out.status_code, out.headers["Location"]) == (303, "/sign-out")
     assert out.headers["Clear-Site-Data"] == '"cache", "storage"'
     assert [browser("/").status_code for browser in (laptop, phone, other)] == [303, 303, 200]
 
 
-def test_sign_ins_and_refused_ones_are_written_down(
+def test_records_successful_and_rejected_sign_ins(
     guest: Guest, provider: Provider, url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     provider.signs_in = {"email": "ida@example.com"}

@@ -1,4 +1,5 @@
-"""What other cities count, override and drive changes no byte of an answer to a reader who does not see them."""
+"""Data of other cities (counts, overrides, drivers) changes no byte of an answer to a reader who
+does not see them."""
 
 from __future__ import annotations
 
@@ -42,8 +43,8 @@ def _is_own(depot_id: str) -> bool:
 
 
 def _restaff(connection: sa.Connection, vans: int, share: float) -> None:
-    """Give each day a roster that lacks vans; `vans` stand at each depot of the other cities, and `share` of what the
-    network needs is there."""
+    """Give each day a roster that lacks vans: `vans` at each depot of other cities, and `share` of
+    what the network needs."""
     table = tables.published
     for row in connection.execute(sa.select(table).where(table.c.open)).mappings().all():
         lack = {"shortage": {"place": "", "share": share, "network": True}}
@@ -54,7 +55,7 @@ def _restaff(connection: sa.Connection, vans: int, share: float) -> None:
 
 
 def _write_digests(connection: sa.Connection) -> None:
-    """Accept the changed rows of every publication."""
+    """Update the digests of every publication after its rows were changed."""
     for number in connection.execute(sa.select(tables.publications.c.publication_id)).scalars().all():
         soundness.write_digest(connection, number)
 
@@ -77,7 +78,8 @@ def _tripled(value: Any) -> Any:
 
 
 def _change_other_cities(url: str) -> None:
-    """Other counts, forecasts, overrides and vans in New York and Philadelphia, and all that follows from them."""
+    """Change counts, forecasts, overrides and vans in New York and Philadelphia, and everything
+    derived from them."""
     with Ledger.open(url) as ledger:
         ledger.note("night-1", findings=[Finding("count_negative", "quarantine", 17, "NYC-01: 17 rows")])
         ledger.note("night-1", verdict={"admitted": True, "objections": [], "compared": {}})
@@ -104,7 +106,7 @@ def _change_other_cities(url: str) -> None:
 
 
 def _installation(folder: Path) -> FastAPI:
-    """The application of a folder with a ledger."""
+    """Return the application of a folder with a ledger."""
     url, file = f"sqlite:///{folder / 'ledger.db'}", folder / "pipeline.yaml"
     source = "demand: {source: {kind: csv, path: demand.csv}}"
     file.write_text(f"name: harbor-fleet\n{source}\nstate: .\nledger: {url}\n", "utf-8")
@@ -115,7 +117,7 @@ def _installation(folder: Path) -> FastAPI:
 
 @dataclass(frozen=True)
 class Installations:
-    """Two that differ in other cities alone, and the links of screen and feeds, which both have."""
+    """Two installations that differ only in other cities, with the same links of screen and feeds."""
 
     first: FastAPI
     second: FastAPI
@@ -149,7 +151,7 @@ def installations(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installa
 
 
 def _addresses(app: FastAPI) -> list[str]:
-    """Every address of the route table, of the reader's own depot and of another's."""
+    """Return every address of the route table, for the reader's own depot and for another one."""
     paths = {TABLE[route][0] for route in routes(app) if route[0] == "GET"}
     own = {path.replace("NYC-01", OWN) for path in paths}
     return sorted(paths | own)
@@ -160,7 +162,8 @@ def _with(path: str, query: str) -> str:
 
 
 def _questions(path: str) -> Iterator[tuple[str, str]]:
-    """Address and language: every page in every language, formats and narrower questions in one."""
+    """Yield addresses with languages: every page in every language, formats and narrower queries in
+    one."""
     is_api = path.startswith("/api/")
     forms = ("", "format=csv") if is_api else ("", *FILES) if path == "/roster" else ("",)
     yield from product([path], LANGUAGES)
@@ -178,7 +181,7 @@ def _guest(app: FastAPI, role: str, screen: str) -> Guest:
 
 
 def _bytes(answer: httpx.Response) -> tuple[object, ...]:
-    """All of an answer, but for a session's tokens, and a book's members' time of packing."""
+    """Return an answer's content without session tokens and timestamps of packed files."""
     body = re.sub(
         rb'(?<=name="csrf" value=")[^"]*|(?<="csrf":")[^"]*',
         b"",
@@ -190,7 +193,7 @@ def _bytes(answer: httpx.Response) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("role", ["viewer", "planner", "link"])
-def test_no_answer_depends_on_cities_that_the_reader_does_not_see(installations: Installations, role: str) -> None:
+def test_no_answer_depends_on_hidden_cities(installations: Installations, role: str) -> None:
     first, second = installations.first, installations.second
     readers = [_guest(app, role, installations.screen) for app in (first, second)]
     answered, differing = 0, []
@@ -206,11 +209,11 @@ def test_no_answer_depends_on_cities_that_the_reader_does_not_see(installations:
     assert answered > {"viewer": 300, "planner": 200, "link": 20}[role]
 
 
-CHANGING = rb'"(at|id)":("[^"]*"|\d+)|override \d+|name="csrf" value="[^"]*"'  # from one answer to the next
+CHANGING = rb'"(at|id)":("[^"]*"|\d+)|override \d+|name="csrf" value="[^"]*"'  # varies from one answer to the next
 
 
 @pytest.mark.parametrize("route", BODIES, ids=" ".join)
-def test_no_answer_to_a_write_depends_on_them_either(installations: Installations, route: tuple[str, str]) -> None:
+def test_no_answer_to_a_write_depends_on_hidden_cities(installations: Installations, route: tuple[str, str]) -> None:
     method, path = route[0], TABLE[route][0]
     for own in (True, False):
         body = {key: _own(value) if own else value for key, value in BODIES[route].items()}

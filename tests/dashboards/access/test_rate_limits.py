@@ -1,4 +1,5 @@
-"""Who asks too much waits and others do not; who is turned away counts as a stranger, and fills no log."""
+"""Rate limits apply to each client separately; rejected clients count as unauthenticated, and
+cannot flood the log."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ def _published(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(url, publication())
 
 
-def test_who_asks_too_much_waits_and_others_do_not(url: str) -> None:
+def test_rate_limits_apply_to_each_client_separately(url: str) -> None:
     app = house(url, declared(limits={"reads": "3/hour", "writes": "1/hour", "strangers": "2/hour"}))
     ada, vic, stranger = signed_in(app, "ada"), signed_in(app, "vic"), Guest(app)
     assert [ada("/api/v1/me").status_code for _ in range(4)] == [200, 200, 200, 429]
@@ -27,7 +28,7 @@ def test_who_asks_too_much_waits_and_others_do_not(url: str) -> None:
     assert [vic("/x", "POST").status_code for _ in range(2)] == [404, 429]
 
 
-def test_whoever_is_turned_away_counts_as_a_stranger_and_fills_no_log(
+def test_rejected_clients_count_as_unauthenticated_and_cannot_flood_the_log(
     url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     app = house(url, declared(limits={"strangers": "3/hour"}, roles={"viewer": ["vic", "carl"]}))
@@ -43,7 +44,7 @@ def test_whoever_is_turned_away_counts_as_a_stranger_and_fills_no_log(
     assert signed_in(app, "vic")("/").status_code == 200
 
 
-def test_an_ipv6_customer_is_one_stranger_whatever_address_they_take(url: str) -> None:
+def test_an_ipv6_network_counts_as_one_client(url: str) -> None:
     app = house(url, declared(limits={"strangers": "2/hour"}))
     neighbours = [Guest(app, address=f"2001:db8:0:1::{number}") for number in range(1, 4)]
     assert [guest("/").status_code for guest in neighbours] == [401, 401, 429]

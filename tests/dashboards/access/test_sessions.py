@@ -1,4 +1,4 @@
-"""Who has signed in, and what becomes of it while the ledger that says so is away."""
+"""Sessions, and their validity while their ledger is unavailable."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def known(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Sessions:
-    """The sessions of a page whose ledger is a file."""
+    """Return the sessions of a page whose ledger is a file."""
     monkeypatch.setenv("PAGE_SECRET", SECRET)
     monkeypatch.setattr(sessions, "REREAD_SECONDS", 0.0)
     url = f"sqlite:///{folder / 'ledger.db'}"
@@ -39,9 +39,7 @@ def give_back(folder: Path) -> None:
     folder.with_name("elsewhere").rename(folder)
 
 
-def test_whom_a_process_knows_is_known_while_the_ledger_is_away_until_the_next_check(
-    known: Sessions, folder: Path
-) -> None:
+def test_known_sessions_stay_valid_without_the_ledger_until_their_next_check(known: Sessions, folder: Path) -> None:
     cookie = known.begin("vic", ("dispatch",), 8, NOON)
     stranger = {**cookie, "id": "another"}
     assert (known.holder(cookie, 8, NOON), known.holder(stranger, 8, NOON)) != (None, None)
@@ -57,7 +55,7 @@ def test_whom_a_process_knows_is_known_while_the_ledger_is_away_until_the_next_c
     assert known.holder(cookie, 8, NOON) is None
 
 
-def test_who_signs_in_while_the_ledger_is_away_is_known_until_it_is_back(known: Sessions, folder: Path) -> None:
+def test_a_sign_in_without_the_ledger_is_valid_until_the_ledger_returns(known: Sessions, folder: Path) -> None:
     take_away(folder)
     cookie = known.begin("vic", (), 8, NOON)
     session = known.holder(cookie, 8, NOON)

@@ -1,4 +1,5 @@
-"""Two secrets are valid at a time, the newest signs; what HMAC-SHA-1 signed before goes on."""
+"""Two secrets are valid at a time, and the newest signs; HMAC-SHA-1 signatures of earlier versions
+stay valid."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ def rotated(**changes: str) -> Access:
 
 @pytest.mark.parametrize("hash_of", [hashlib.sha1, hashlib.sha256])
 @pytest.mark.parametrize(("secret", "opens"), [(SECRET, True), (FORMER, True), (FIRST, False)])
-def test_a_link_and_a_calendar_go_on_while_their_secret_is_declared(
+def test_links_and_calendars_stay_valid_while_their_secret_is_declared(
     url: str, hash_of: object, secret: str, opens: bool
 ) -> None:
     app = house(url, rotated())
@@ -56,7 +57,7 @@ def test_a_link_and_a_calendar_go_on_while_their_secret_is_declared(
         assert (Guest(app)(address.format(token)).status_code in (200, 303)) == opens
 
 
-def test_the_newest_secret_alone_signs_and_with_sha_256(url: str) -> None:
+def test_only_the_newest_secret_signs_with_sha_256(url: str) -> None:
     context = house(url, rotated()).state.access_context
     link, _ = hang_up(url)
     token = links.address(context.keys, HOME, link).removeprefix(f"{HOME}/link/")
@@ -66,7 +67,9 @@ def test_the_newest_secret_alone_signs_and_with_sha_256(url: str) -> None:
 
 @pytest.mark.parametrize("hash_of", [hashlib.sha1, hashlib.sha256])
 @pytest.mark.parametrize(("secret", "status"), [(SECRET, 201), (FORMER, 201), (FIRST, 403)])
-def test_a_form_that_was_open_goes_on(url: str, hash_of: object, secret: str, status: int) -> None:
+def test_an_open_form_stays_valid_after_a_change_of_secrets(
+    url: str, hash_of: object, secret: str, status: int
+) -> None:
     ada = Guest(house(url, rotated()), {"X-Forwarded-User": "ada"})
     kwargs = {"digest_method": hash_of}
     token = URLSafeTimedSerializer(secret, salt="csrf", signer_kwargs=kwargs).dumps(["header", "ada"])
@@ -74,7 +77,7 @@ def test_a_form_that_was_open_goes_on(url: str, hash_of: object, secret: str, st
     assert answer.status_code == status
 
 
-def test_a_session_goes_on_while_its_secret_is_declared(url: str) -> None:
+def test_a_session_stays_valid_while_its_secret_is_declared(url: str) -> None:
     async def visits(request: Request) -> PlainTextResponse:
         request.session["visits"] = request.session.get("visits", 0) + 1
         return PlainTextResponse(str(request.session["visits"]))
@@ -92,7 +95,9 @@ def test_a_session_goes_on_while_its_secret_is_declared(url: str) -> None:
     assert (after.get("/").text, much_later.get("/").text) == ("2", "1")
 
 
-def test_a_former_secret_is_checked_as_the_other_is(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_validates_the_former_secret_like_the_current_one(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FORMER_PAGE_SECRET", "short")
     with pytest.raises(SpecError, match=r"page\.access\.former_secret: \$\{FORMER_PAGE_SECRET\} holds 5 characters"):
         house(url, rotated())

@@ -1,4 +1,5 @@
-"""Who sees some cities reads in every view, format and parameter what a page of their depots alone would say."""
+"""A reader of some cities gets, in every view, format and parameter, the answers of a page with
+only their depots."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ from tests.dashboards.seed import CITIES, PUBLISHED, earlier, fill, publication,
 from tests.dashboards.views.test_health import night
 
 INSTANT = datetime(2025, 6, 17, 8, tzinfo=UTC)
-DEPOTS = tuple(depot.depot_id for depot in publication().depots[: len(CITIES)])  # one of each city
+DEPOTS = tuple(depot.depot_id for depot in publication().depots[: len(CITIES)])  # one per city
 FORMATS = ("", "format=json", "format=csv", "format=xml")
 PAST = ("", "publication=1", "publication=2", "publication=9", "as_of=2100-01-01", "as_of=1999-01-01", "as_of=x")
 HIDDEN = "NYC-01, PHL-01 and 4,711 orders of the network"
@@ -68,7 +69,8 @@ def _tallies(cities: list[str], whole: bool) -> list[Tally]:
 
 
 def _values(cities: list[str], whole: bool) -> tuple[list[ValuedDay], list[WayCost]]:
-    """What rosters of two months cost these cities; of the whole, the others too, and how often planners decided."""
+    """Return roster costs of two months for these cities; for the whole, all cities and the numbers
+    of planners' decisions."""
     days = [date(2025, 4, 15) + timedelta(days=number) for number in range(60)]
     costs = [
         WayCost(day, city, way, 100.0 + 7 * len(way) + day.day, 2, 3, 40, 5)
@@ -80,7 +82,8 @@ def _values(cities: list[str], whole: bool) -> tuple[list[ValuedDay], list[WayCo
 
 
 def write_nights(url: str, cities: list[str], whole: bool) -> None:
-    """Two nights of the depots of these cities; of the `whole`, with everything that would tell of others."""
+    """Write two runs for the depots of these cities; for the `whole`, also everything that would
+    reveal other cities."""
     hidden = HIDDEN if whole else "nothing"
     now = publication(totals=totals(*CITIES), note=HIDDEN)
     then = replace(earlier(), totals=(), note=HIDDEN)
@@ -99,7 +102,7 @@ def write_nights(url: str, cities: list[str], whole: bool) -> None:
         with ledger.transaction() as connection:
             accuracy.replace_weeks(connection, "harbor-fleet", sorted({tally.week for tally in tallies}), tallies)
             value.replace_days(connection, "harbor-fleet", *_values(cities, whole), keep_from=date(2025, 1, 1))
-            for depot in now.depots[::-1]:  # the newest numbers are of depots that the reader may see
+            for depot in now.depots[::-1]:  # the newest numbers are of depots visible to the reader
                 if whole or _city(depot) in cities:
                     wish = ProposedOverride(depot.depot_id, date(2025, 6, 18), 200, "weather", "Ana")
                     override_table.write(connection, "harbor-fleet", wish, INSTANT)
@@ -114,7 +117,7 @@ class Readers:
 
 @pytest.fixture(scope="module", params=["one", "two", "each", "another", "none"])
 def readers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Readers]:
-    """A reader of some cities, of everything and of a ledger with the depots of these cities alone."""
+    """Yield a reader of some cities, on the full ledger and on one with only these cities' depots."""
     cities, folder = READERS[request.param], tmp_path_factory.mktemp(request.param)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PAGE_SECRET", SECRET)
@@ -138,7 +141,8 @@ def _guest(folder: Path, content: list[str], whole: bool, cities: list[str]) -> 
 
 
 def _addresses() -> Iterator[str]:
-    """Every view in every format, of today and of the past, and every page with each of its parameters."""
+    """Yield every view in every format, current and past, and every page with each of its
+    parameters."""
     yield from _api()
     yield from _pages()
     for part, weeks in product(("", *PARTS), ("4", "13", "26")):
@@ -175,8 +179,9 @@ def _pages() -> Iterator[str]:
         yield f"/?sort={sort}&only={only}&q={words}"
 
 
-def test_every_answer_is_that_of_their_depots_alone(readers: Readers) -> None:
-    """The reader of two cities asks all, each of the others a quarter, so that they ask all together."""
+def test_every_answer_equals_that_of_a_page_with_only_the_readers_depots(readers: Readers) -> None:
+    """The reader of two cities asks for everything, the others a quarter each, so that together
+    they cover all."""
     paths = list(_addresses())
     assert len(paths) > 400
     if readers.name != "two":
@@ -185,13 +190,15 @@ def test_every_answer_is_that_of_their_depots_alone(readers: Readers) -> None:
         assert (whole.status_code, _plain(whole.text)) == (alone.status_code, _plain(alone.text)), path
 
 
-def test_pages_of_the_catalogue_are_among_them() -> None:
+def test_the_comparison_covers_all_pages_of_the_catalog() -> None:
     walked = {re.split(r"[?]", path)[0] for path in _addresses()}
     assert {view.page for view in VIEWS if view.page} <= walked
     assert DEPOT_PAGE.partition("{")[0] + DEPOTS[0] in walked
 
 
-def test_who_sees_all_reads_what_others_are_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_of_all_cities_sees_what_is_hidden_from_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PAGE_SECRET", SECRET)
     guest = _guest(tmp_path / "whole", ["*"], True, READERS["all"])
     assert HIDDEN in guest("/champion").text
@@ -200,7 +207,7 @@ def test_who_sees_all_reads_what_others_are_not_told(tmp_path: Path, monkeypatch
 
 
 def _plain(body: str) -> str:
-    """Without what is of this app and not of what it shows: its token, and the numbers of rows."""
+    """Remove app-specific content: the token, and the numbers of rows."""
     body = re.sub(r'(?<=name="csrf" value=")[^"]*|(?<="csrf":")[^"]*', "", body)
     body = re.sub(r"^\d+,(?=2025)", "", body, flags=re.M)
     return re.sub(

@@ -1,4 +1,4 @@
-"""CSV that a spreadsheet reads as it was meant, and in which nothing runs."""
+"""CSV that spreadsheets read correctly, and of which they execute nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dashboards.ops.formatting.csv import FORMULA, CsvSheet, cell, harmless
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+49", "-5", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1", "\ufeff=1", "＝1+1"])
-def test_a_text_that_a_spreadsheet_would_run_is_told_as_text(text: str) -> None:
+def test_escapes_texts_that_a_spreadsheet_would_execute(text: str) -> None:
     assert harmless(text) == "'" + text
 
 
@@ -37,12 +37,12 @@ def test_other_texts_stay_as_they_are(text: str) -> None:
         ([["NYC-03", 2]], '[["NYC-03", 2]]'),
     ],
 )
-def test_numbers_days_and_lists_are_spelt_as_in_json(value: Any, text: str) -> None:
+def test_numbers_days_and_lists_are_formatted_as_in_json(value: Any, text: str) -> None:
     assert cell(value) == text
 
 
 @given(st.lists(st.tuples(*[st.text("=+-@\t\r\n\"', ;a1＝🚚", max_size=5)] * 2), max_size=4))
-def test_every_cell_is_read_back_as_it_was_and_none_is_a_formula(rows: list[tuple[str, str]]) -> None:
+def test_cells_survive_a_round_trip_and_none_is_a_formula(rows: list[tuple[str, str]]) -> None:
     written = CsvSheet(("a", "b"), rows).csv().decode()
     assert written.startswith("a,b\r\n")
     read_back = list(csv.reader(io.StringIO(written, newline="")))[1:]

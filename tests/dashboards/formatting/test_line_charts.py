@@ -1,4 +1,4 @@
-"""Where the lines of a chart go."""
+"""Geometry of line charts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ def whole(value: float) -> str:
     return f"{value:g}"
 
 
-def test_lines_stand_on_one_scale_from_zero_and_the_first_is_in_front() -> None:
+def test_lines_share_a_scale_from_zero_and_the_first_is_in_front() -> None:
     chart = line_chart(["Mon", "Tue", "Wed"], [[10.0, 20.0, 30.0], [40.0, 40.0, 0.0]], whole)
     assert [tick.text for tick in chart.rows] == ["0", "10", "20", "30", "40"]
     assert [tick.text for tick in chart.names] == ["Mon", "Tue", "Wed"]
@@ -20,9 +20,9 @@ def test_lines_stand_on_one_scale_from_zero_and_the_first_is_in_front() -> None:
     assert back.points == ((64.0, top), (201.0, top), (338.0, bottom))
 
 
-def test_a_line_breaks_where_nothing_is_known_and_a_lone_point_is_a_dot() -> None:
+def test_a_line_breaks_at_unknown_values_and_an_isolated_point_is_a_dot() -> None:
     [line] = line_chart(list("abcdef"), [[1.0, 2.0, None, 4.0, None, 3.0]], whole).lines
-    assert len(line.pieces) == 1  # of two points; the others stand alone
+    assert len(line.pieces) == 1  # of two points; the others are isolated
     assert len(line.points) == 4
 
 
@@ -40,7 +40,7 @@ def test_grid_lines_are_whole_units_apart() -> None:
     assert [tick.text for tick in chart.rows] == ["0 min", "2 min", "4 min", "6 min"]
 
 
-def test_nothing_known_is_an_empty_picture() -> None:
+def test_unknown_values_give_an_empty_chart() -> None:
     chart = line_chart(["a"], [[None]], whole)
     assert [line.pieces for line in chart.lines] == [()]
     assert [tick.text for tick in chart.rows] == ["0", "1"]

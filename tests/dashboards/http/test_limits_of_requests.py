@@ -1,4 +1,4 @@
-"""Bodies of requests to a served page have limits of size and of time."""
+"""Size and time limits of request bodies."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ def ask(address: tuple[str, int], who: str) -> httpx.Client:
 
 
 def exchange(address: tuple[str, int], *parts: bytes, pause: float = 0.0) -> bytes:
-    """What the server answers to these bytes before it closes."""
+    """Return the server's answer to these bytes before it closes."""
     with socket.create_connection(address, timeout=20) as connection:
         try:
             for part in parts:
                 connection.sendall(part)
                 time.sleep(pause)
-        except OSError:  # it has closed already
+        except OSError:  # already closed
             pass
         answer = b""
         try:
@@ -84,8 +84,8 @@ def head(who: str, length: str) -> bytes:
 
 
 @pytest.mark.parametrize("length", ["Content-Length: 100000000", "Transfer-Encoding: chunked"])
-def test_a_role_is_looked_at_before_a_body(address: tuple[str, int], length: str) -> None:
-    """Of the body nothing is sent, and the answer comes all the same."""
+def test_checks_the_role_before_reading_the_body(address: tuple[str, int], length: str) -> None:
+    """The answer arrives without any byte of the body."""
     with socket.create_connection(address, timeout=20) as connection:
         connection.sendall(head("vic", length) + b"\r\n")
         assert connection.recv(65_536).startswith(b"HTTP/1.1 403")
@@ -96,7 +96,7 @@ def test_a_role_is_looked_at_before_a_body(address: tuple[str, int], length: str
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_a_body_that_is_too_large_is_refused_while_it_comes(address: tuple[str, int], chunked: bool) -> None:
+def test_rejects_a_large_body_while_it_arrives(address: tuple[str, int], chunked: bool) -> None:
     with ask(address, "paula") as paula:
         token = f"X-CSRF-Token: {paula.get('/api/v1/me').json()['csrf']}\r\n\r\n".encode()
     length = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {100 * len(MEGABYTE)}"
@@ -107,9 +107,7 @@ def test_a_body_that_is_too_large_is_refused_while_it_comes(address: tuple[str, 
     assert exchange(address, form, part[:70_000]).startswith(b"HTTP/1.1 413")
 
 
-def test_a_body_that_does_not_come_is_waited_for_no_longer(
-    address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_times_out_on_a_missing_body(address: tuple[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bodies, "BODY_SECONDS", 0.3)
     form = head("paula", "Content-Length: 20").replace(b"application/json", b"application/x-www-form-urlencoded")
     assert exchange(address, form + b"\r\n", b"csrf=").startswith(b"HTTP/1.1 408")
@@ -128,14 +126,14 @@ def test_a_number_in_a_header_is_digits_within_bounds(text: str, number: int | N
     assert bodies.whole_number(text, 1, 60) == number
 
 
-def test_requests_that_come_one_behind_the_other_are_all_answered(address: tuple[str, int]) -> None:
+def test_answers_all_pipelined_requests(address: tuple[str, int]) -> None:
     one = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
     last = one.replace(b"Host: x", b"Connection: close")
     assert exchange(address, one * 3 + last).count(b"ok\n") == 4
     assert exchange(address, *[one] * 3, last, pause=0.05).count(b"ok\n") == 4
 
 
-def test_nonsense_fills_no_log(address: tuple[str, int], caplog: pytest.LogCaptureFixture) -> None:
+def test_malformed_requests_do_not_flood_the_log(address: tuple[str, int], caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(5):
         exchange(address, b"nonsense\r\n\r\n")
     assert len([record for record in caplog.records if "Invalid HTTP" in record.getMessage()]) <= 1

@@ -1,4 +1,4 @@
-"""The page's answers are counted by route template, with few values of each label, whatever is asked."""
+"""Answers are counted by route template, with few label values, whatever clients request."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ def counted(collectors: CollectorRegistry, name: str, **labels: str) -> Any:
     return collectors.get_sample_value(name, {"pipeline": PIPELINE, **labels})
 
 
-def test_depots_share_a_template_and_strangers_paths_share_none(app: FastAPI, collectors: CollectorRegistry) -> None:
+def test_depots_share_a_template_and_unknown_paths_are_counted_as_other(
+    app: FastAPI, collectors: CollectorRegistry
+) -> None:
     paths = ("/depot/BOS-01", "/depot/NYC-01", "/depot/nobody", "/wp-admin/x.php", "/../../etc/passwd")
     assert ask(app, *(("GET", path) for path in paths), ("BREW", "/")) == [200, 200, 404, 404, 404, 405]
     requests, route = "forecaster_http_requests_total", "/depot/{depot_id:path}"
@@ -61,15 +63,13 @@ def test_depots_share_a_template_and_strangers_paths_share_none(app: FastAPI, co
     assert counted(collectors, "forecaster_http_requests_in_progress") == 0
 
 
-def test_what_was_never_refused_is_told_as_none_so_that_the_first_time_is_seen(
-    app: FastAPI, collectors: CollectorRegistry
-) -> None:
-    assert ask(app, ("GET", "/healthz")) == [200]  # from the first request on
+def test_counters_of_rejections_start_at_zero(app: FastAPI, collectors: CollectorRegistry) -> None:
+    assert ask(app, ("GET", "/healthz")) == [200]  # from the first request
     for reason in ("stranger", "forbidden", "size", "limit"):
         assert counted(collectors, "forecaster_page_refused_total", reason=reason) == 0
 
 
-def test_probes_of_machines_are_in_no_count_and_no_promise(tmp_path: Path, collectors: CollectorRegistry) -> None:
+def test_probes_are_excluded_from_counts_and_service_objectives(tmp_path: Path, collectors: CollectorRegistry) -> None:
     log = AnswerLog(tmp_path / "answers.json")
     pages = PageMetrics(collectors, {PIPELINE: log})
     app = create_app(f"sqlite:///{tmp_path / 'none.db'}", pipeline=PIPELINE, clock=lambda: NOON, metrics=pages)
@@ -85,18 +85,18 @@ def test_probes_of_machines_are_in_no_count_and_no_promise(tmp_path: Path, colle
     assert (answers.total, answers.errors) == (1, 0)
 
 
-def test_answers_that_were_kept_are_told_apart_from_those_that_were_made(
+def test_counts_cached_and_rendered_answers_separately(
     app: FastAPI, collectors: CollectorRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store, "REREAD_SECONDS", 600.0)
-    ask(app, ("GET", "/depot/BOS-01"))  # which opens the ledger, whose files are others then
+    ask(app, ("GET", "/depot/BOS-01"))  # opens the ledger, which changes its files
     before = counted(collectors, "forecaster_page_answers_total", origin="made")
     ask(app, *3 * [("GET", "/depot/NYC-01")], ("GET", "/healthz"), ("GET", "/static/style.css"))
     assert counted(collectors, "forecaster_page_answers_total", origin="made") == before + 1
     assert counted(collectors, "forecaster_page_answers_total", origin="kept") == 2
 
 
-def test_an_answer_that_fails_is_counted_as_one(url: str, app: FastAPI, collectors: CollectorRegistry) -> None:
+def test_counts_a_failed_answer(url: str, app: FastAPI, collectors: CollectorRegistry) -> None:
     @app.get("/broken")
     def broken() -> None:
         raise RuntimeError("as planned")
@@ -121,7 +121,7 @@ def test_every_route_of_the_page_has_its_template(app: FastAPI) -> None:
     assert OTHER not in {templates.of(path.replace("{", "").replace("}", "")) for path in app.openapi()["paths"]}
 
 
-def test_of_several_pipelines_each_is_counted_under_its_name(tmp_path: Path, collectors: CollectorRegistry) -> None:
+def test_counts_each_of_several_pipelines_under_its_name(tmp_path: Path, collectors: CollectorRegistry) -> None:
     specs = []
     for pipeline in ("east", "west"):
         (tmp_path / pipeline).mkdir()

@@ -1,4 +1,4 @@
-"""An answer is sent again to those who ask the same and see the same, and until a newer one is there."""
+"""A cached answer is reused for equal requests with equal rights, until a newer edition exists."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.dashboards.visitor import ask_locally
 
 @pytest.fixture
 def app(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[FastAPI]:
-    """Six depots in three cities, on a page where a second takes an hour."""
+    """Return a page with six depots in three cities that rereads its ledger hourly."""
     monkeypatch.setattr(store, "REREAD_SECONDS", 3600.0)
     monkeypatch.setenv("PAGE_SECRET", SECRET)
     fill(url, publication())
@@ -34,7 +34,7 @@ def app(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[FastAPI]:
 
 @pytest.fixture
 def editions(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """What was asked of the store."""
+    """Record the calls of the store."""
     calls: list[object] = []
     real = PublicationStore.edition
 
@@ -46,7 +46,7 @@ def editions(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return calls
 
 
-def test_who_asks_the_same_gets_the_same_without_its_being_made_again(app: FastAPI, editions: list[object]) -> None:
+def test_equal_requests_share_one_rendering(app: FastAPI, editions: list[object]) -> None:
     ada = signed_in(app, "ada")
     first, again_ = ada("/"), ada("/")
     assert len(editions) == 1
@@ -58,7 +58,7 @@ def test_who_asks_the_same_gets_the_same_without_its_being_made_again(app: FastA
     assert len(editions) == 1
 
 
-def test_another_question_another_language_and_other_cities_have_answers_of_their_own(app: FastAPI) -> None:
+def test_answers_are_cached_by_address_language_and_cities(app: FastAPI) -> None:
     ada, bob = signed_in(app, "ada"), signed_in(app, "bob")
     for _ in range(2):
         assert "NYC-01" in ada("/").text
@@ -69,25 +69,25 @@ def test_another_question_another_language_and_other_cities_have_answers_of_thei
         assert signed_in(app, "")("/").status_code == 401
 
 
-def test_what_was_kept_too_long_ago_is_not_sent(app: FastAPI, url: str) -> None:
+def test_does_not_serve_outdated_answers(app: FastAPI, url: str) -> None:
     ada = signed_in(app, "ada")
     assert "v9" not in ada("/").text
     fill(url, replace(publication(run_id="night-2"), model="harbor-fleet v9"))
     assert "v9" in ada("/").text
 
 
-def test_what_was_made_for_one_person_is_never_kept(app: FastAPI) -> None:
+def test_never_caches_personal_answers(app: FastAPI) -> None:
     ada = signed_in(app, "ada")
     tokens = {ada("/api/v1/me").json()["name"], signed_in(app, "vic")("/api/v1/me").json()["name"]}
     assert tokens == {"ada", "vic"}
 
 
-def test_without_a_ledger_there_is_nothing_to_send_again(tmp_path: Any) -> None:
+def test_caches_nothing_without_a_ledger(tmp_path: Any) -> None:
     app = create_app(f"sqlite:///{tmp_path / 'none.db'}")
     assert [ask_locally(app, "GET", "/").status_code for _ in range(2)] == [503, 503]
 
 
-def test_readers_get_what_was_there_while_one_makes_the_newer_answer(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_serves_the_previous_answer_while_a_newer_one_is_rendered(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(response_cache, "STALE_SECONDS", 3600.0)
     fill(url, publication())
     app, go, rendered = create_app(url), threading.Event(), []
@@ -120,7 +120,7 @@ def test_readers_get_what_was_there_while_one_makes_the_newer_answer(url: str, m
     asyncio.run(asyncio.wait_for(reading(), 60))
 
 
-def test_who_has_written_finds_it_on_the_next_page(app: FastAPI, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_writer_sees_the_change_on_the_next_page(app: FastAPI, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(response_cache, "STALE_SECONDS", 3600.0)
     ada = signed_in(app, "ada")
     [ada("/") for _ in range(2)]
@@ -130,14 +130,14 @@ def test_who_has_written_finds_it_on_the_next_page(app: FastAPI, url: str, monke
     assert "v9" in ada("/").text
 
 
-def test_a_page_that_is_gone_is_not_sent_again(app: FastAPI, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_does_not_serve_a_removed_page(app: FastAPI, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ada = signed_in(app, "ada")
     [ada("/depot/NYC-01") for _ in range(2)]
     fill(url, publication(1, run_id="night-2"))
     assert [ada("/depot/NYC-01").status_code for _ in range(2)] == [404, 404]
 
 
-def test_the_least_recently_used_answers_leave_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evicts_the_least_recently_used_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(response_cache, "MOST_BYTES", 5)
     bodies = RecentResponses()
     for name in "abab":
@@ -147,7 +147,7 @@ def test_the_least_recently_used_answers_leave_first(monkeypatch: pytest.MonkeyP
     assert [name for name in "abc" if bodies.get(name)] == ["a", "c"]
 
 
-def test_a_new_reading_of_the_ledger_keeps_the_pages_of_the_same_edition(
+def test_rereading_the_ledger_keeps_pages_of_the_same_edition(
     app: FastAPI, editions: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store, "REREAD_SECONDS", 0.0)

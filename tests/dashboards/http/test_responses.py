@@ -1,4 +1,4 @@
-"""Every answer keeps to itself, is sent once, and is a plain sentence when something is wrong."""
+"""Answers carry security headers, are revalidated, and report errors in plain sentences."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CSP = (
 )
 
 
-def test_every_answer_carries_the_headers_that_keep_it_to_itself(get: Get, url: str, tmp_path: Path) -> None:
+def test_every_answer_carries_the_security_headers(get: Get, url: str, tmp_path: Path) -> None:
     paths = ["/", "/depot/BOS-01", "/depot/none", "/nowhere", "/static/style.css", "/api/v1/publication", "/healthz"]
     paths += ["/health", "/api/v1/runs"]
     for path in paths:
@@ -52,7 +52,7 @@ def test_pages_need_no_inline_style_or_script_and_no_other_host(get: Get) -> Non
         assert {link[:1] for link in re.findall(r'(?:href|src)="([^"]*)"', page)} <= {"/", "#", "?"}
 
 
-def test_what_a_browser_has_already_is_not_sent_again_until_something_changes(url: str) -> None:
+def test_answers_304_until_something_changes(url: str) -> None:
     fill(url, publication())
     get = visitor(url)
     for path in ("/", "/depot/BOS-01", "/api/v1/publication", "/health", "/api/v1/runs"):
@@ -91,7 +91,7 @@ def test_the_first_view_of_64_depots_is_small(url: str, horizon: int) -> None:
     assert sum(len(gzip.compress(part)) for part in (page, *beside)) < 24_000
 
 
-def test_pages_are_sent_compressed_where_the_browser_can(get: Get) -> None:
+def test_compresses_pages_for_browsers_that_accept_it(get: Get) -> None:
     assert get("/", accept_encoding="gzip").headers["content-encoding"] == "gzip"
     assert "content-encoding" not in get("/", accept_encoding="identity").headers
 
@@ -110,7 +110,7 @@ def test_a_head_request_has_no_body(get: Get) -> None:
         ("broken", "is not a database"),
     ],
 )
-def test_trouble_with_the_ledger_is_a_plain_sentence(url: str, tmp_path: Path, state: str, sentence: str) -> None:
+def test_reports_ledger_errors_in_plain_sentences(url: str, tmp_path: Path, state: str, sentence: str) -> None:
     file = tmp_path / "ledger.db"
     if state == "broken":
         file.write_text("orders " * 999)
@@ -121,7 +121,7 @@ def test_trouble_with_the_ledger_is_a_plain_sentence(url: str, tmp_path: Path, s
     get = visitor(url)
     for path in ("/", "/depot/BOS-01", "/api/v1/publication", "/readyz", "/health", "/api/v1/runs"):
         answer = get(path)
-        if state == "empty" and path in ("/health", "/api/v1/runs"):  # which needs no publication
+        if state == "empty" and path in ("/health", "/api/v1/runs"):  # needs no publication
             assert answer.status_code == 200
             continue
         assert answer.status_code == 503
@@ -132,7 +132,7 @@ def test_trouble_with_the_ledger_is_a_plain_sentence(url: str, tmp_path: Path, s
     assert file.exists() == (state != "missing")
 
 
-def test_the_page_recovers_by_itself_when_the_ledger_comes_goes_and_comes_back(url: str, tmp_path: Path) -> None:
+def test_the_page_recovers_when_the_ledger_returns(url: str, tmp_path: Path) -> None:
     get = visitor(url)
     assert get("/readyz").status_code == 503
     fill(url, publication())
@@ -152,7 +152,7 @@ def test_one_page_shows_one_pipeline(url: str) -> None:
     assert "nothing has been published for third yet" in visitor(url, pipeline="third")("/readyz").text
 
 
-def test_a_fault_of_our_own_is_told_without_its_insides(get: Get, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_an_internal_error_without_details(get: Get, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("secret")
 
@@ -173,15 +173,15 @@ def test_every_element_that_opens_is_closed(get: Get) -> None:
         assert len(checker.ids) == len(set(checker.ids))
 
 
-def test_what_an_answer_was_made_of_goes_with_it(get: Get) -> None:
-    """Not when Python looks for cycles, which a server has it do seldom."""
+def test_rendering_an_answer_leaves_no_garbage(get: Get) -> None:
+    """They must not wait for the garbage collector, which a server runs rarely."""
 
     def alive() -> Counter[str]:
         kinds = (type(each) for each in gc.get_objects())
         parts = ("dashboards.ops.views.", "xlsxwriter.worksheet")
         return Counter(kind.__qualname__ for kind in kinds if str(kind.__module__).startswith(parts))
 
-    # those of the nights import macros with their context; they are small
+    # those about runs import macros with their context, which is small
     for path in (*(path for path in PAGES if path not in ("/champion", "/health")), "/?format=xlsx"):
         get(path)
         gc.collect()
@@ -192,7 +192,7 @@ def test_what_an_answer_was_made_of_goes_with_it(get: Get) -> None:
             more = alive() - before
         finally:
             gc.enable()
-        # a few settings of each sheet are left, and none of its cells
+        # a few settings of each sheet remain, and none of its cells
         assert {kind: count for kind, count in more.items() if kind not in ("Worksheet", "ColumnInfo")} == {}, path
 
 
@@ -206,7 +206,7 @@ def test_the_page_runs_without_jax_prefect_mlflow_pandas_or_pyarrow() -> None:
     assert process.stdout == "[]\n"
 
 
-def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
+def test_reports_a_port_in_use(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     spec = SimpleNamespace(
         name="harbor-fleet", ledger_url=url, page=Page(), calendar=Calendar(), staffing=None, file=None

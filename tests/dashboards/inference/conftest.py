@@ -1,4 +1,4 @@
-"""A fleet of four depots whose night was published with a model that anyone can follow, and the service before it."""
+"""A fleet of four depots, published with a simple model, and its inference service."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ INFER = "/v2/models/small/infer"
 
 
 def write_bundle(spec: Spec, factor: float, cipher: Cipher | None = None) -> Path:
-    """A signed bundle whose median is `factor` times the mean of ten days (`graphs.plain`), encrypted with a cipher."""
+    """Write a signed bundle whose median is `factor` times the mean of ten days (`graphs.plain`),
+    encrypted if a cipher is given."""
     panel = panels.build(read_as_of(spec, as_of=AS_OF), spec)
     about = {
         "calendar": list(panel.calendar_names),
@@ -56,7 +57,7 @@ def promote(spec: Spec, folder: Path) -> None:
 
 @pytest.fixture(scope="session")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The pipeline file of a fleet whose night is published."""
+    """Return the pipeline file of a fleet with a publication."""
     return _published_in(tmp_path_factory.mktemp("inference"))
 
 
@@ -78,13 +79,13 @@ def _publish(folder: Path) -> None:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A copy that a test may change."""
+    """Return a copy that a test may change."""
     return _published_in(tmp_path / "fleet")
 
 
 @dataclass(frozen=True)
 class Served:
-    """The service of a fleet, and a client that asks it in this process."""
+    """The service of a fleet, and an in-process client of it."""
 
     service: InferenceService
     client: httpx.AsyncClient
@@ -94,7 +95,7 @@ class Served:
 async def serving(
     spec: Spec, limits: BatchLimits | None = None, *, address: str = "127.0.0.1"
 ) -> AsyncIterator[Served]:
-    """`address` is where requests come from."""
+    """Run a service; `address` is the origin of requests."""
     service = create_service(spec, limits or BatchLimits())
     app = create_app(service)
     async with app.router.lifespan_context(app):
@@ -108,7 +109,7 @@ def run(body: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 
 def window(spec: Spec, *rows: int) -> dict[str, Any]:
-    """The raw inputs that the night saved of depots."""
+    """Return the raw inputs that the run saved for these depots."""
     with Ledger.open_reader(spec.ledger_url) as ledger:
         head = ledger.current(spec.name)
     assert head is not None
@@ -121,13 +122,13 @@ def _tensor(name: str, array: Any, **more: Any) -> dict[str, Any]:
 
 
 def as_json(arrays: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """The body of an inference request; what is not known is null."""
+    """Return the body of an inference request; unknown values are null."""
     numbers = {name: [None if value != value else value for value in x.ravel().tolist()] for name, x in arrays.items()}
     return {"inputs": [_tensor(name, x, data=numbers[name]) for name, x in arrays.items()], **more}
 
 
 def as_binary(arrays: dict[str, Any], **more: Any) -> tuple[bytes, dict[str, str]]:
-    """Body and headers of one with raw tensors, whose answer is raw as well."""
+    """Return body and headers of a request with raw tensors, whose answer is raw as well."""
     inputs = [_tensor(name, x, parameters={"binary_data_size": x.nbytes}) for name, x in arrays.items()]
     head = json.dumps({"inputs": inputs, "parameters": {"binary_data_output": True}, **more}).encode()
     raw = [np.ascontiguousarray(x).tobytes() for x in arrays.values()]
@@ -141,7 +142,8 @@ def read_binary(answer: httpx.Response) -> Any:
 
 
 def python_of(variable: str) -> Path:
-    """The Python of an environment of its own, which has what wants other versions than we do; skips without one."""
+    """Return the Python of a separate environment with conflicting versions; skip the test without
+    one."""
     if variable not in os.environ:
         pytest.skip(f"{variable} names no Python that has it")
     return Path(os.environ[variable])

@@ -1,4 +1,4 @@
-"""Who may ask: this machine alone, or whom a declared proxy or a token names; and nobody too much."""
+"""Access to the service: from this machine, through a declared proxy or with a token; rate limits."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def guarded(file: Path, **changes: Any) -> Spec:
         ("127.0.0.1", {"Origin": "https://elsewhere.example"}, 403),
     ],
 )
-def test_without_sign_in_this_machine_alone_may_ask(
+def test_without_sign_in_only_this_machine_has_access(
     published: Path, address: str, headers: dict[str, str], status: int
 ) -> None:
     async def body() -> None:
@@ -52,7 +52,7 @@ def test_without_sign_in_this_machine_alone_may_ask(
     run(body)
 
 
-def test_a_proxy_or_a_token_says_who_asks_and_each_gets_the_depots_of_their_cities(
+def test_proxies_and_tokens_give_access_to_the_depots_of_their_cities(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PAGE_SECRET", SECRET)
@@ -102,7 +102,7 @@ def test_a_proxy_or_a_token_says_who_asks_and_each_gets_the_depots_of_their_citi
     run(body)
 
 
-def test_whoever_asks_too_much_is_told_when_to_come_back(published: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rate_limited_client_learns_when_to_retry(published: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PAGE_SECRET", SECRET)
     spec = guarded(published, limits={"inference": "2/hour", "strangers": "1/hour"})
 
@@ -120,9 +120,7 @@ def test_whoever_asks_too_much_is_told_when_to_come_back(published: Path, monkey
     run(body)
 
 
-def test_a_body_of_which_memory_would_grow_many_times_is_refused_before_that(
-    published: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rejects_bodies_that_would_expand_in_memory(published: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = load(published)
     monkeypatch.setattr("dashboards.inference.tensors.MOST_LISTS", 40)
     content = as_json(window(spec, 0))
@@ -151,7 +149,7 @@ def test_a_body_of_which_memory_would_grow_many_times_is_refused_before_that(
     run(body)
 
 
-def test_what_is_refused_in_a_thread_holds_nothing_of_what_was_read() -> None:
+def test_an_error_from_a_thread_does_not_keep_the_body_alive() -> None:
     def read() -> int:
         raise Malformed("the body is no JSON")
 
@@ -161,7 +159,7 @@ def test_what_is_refused_in_a_thread_holds_nothing_of_what_was_read() -> None:
     assert (refused.__traceback__, refused.__context__) == (None, None)
 
 
-def test_of_a_question_with_many_keys_that_are_odd_the_first_is_named() -> None:
+def test_names_the_first_of_many_unknown_keys() -> None:
     for question, where in (
         ({f"k{i}": i for i in range(9)}, ("k0",)),
         ({"what_if": {"a": 1, "b": 2}}, ("what_if", "a")),
@@ -172,9 +170,7 @@ def test_of_a_question_with_many_keys_that_are_odd_the_first_is_named() -> None:
         assert odd == [where]
 
 
-def test_bodies_that_are_too_large_one_by_one_or_together_are_refused(
-    published: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rejects_bodies_that_are_too_large_alone_or_together(published: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dashboards.inference.app.LARGEST_BODY", 100)
     monkeypatch.setattr("dashboards.ops.http.bodies.MOST_TOGETHER", 150)
 
@@ -190,7 +186,7 @@ def test_bodies_that_are_too_large_one_by_one_or_together_are_refused(
                 answer = await served.client.post(INFER, content=content)
                 assert (answer.status_code, "more than 100 bytes" in answer.json()["error"]) == (413, True)
                 assert answer.headers["Connection"] == "close"
-            for _ in range(2):  # none that is answered is held
+            for _ in range(2):  # answered requests are not held
                 answers = await asyncio.gather(*(served.client.post(INFER, content=in_parts(8)) for _ in range(2)))
                 unread, refused = sorted(answers, key=lambda answer: answer.status_code)
                 assert (unread.status_code, refused.status_code, refused.headers["Retry-After"]) == (400, 503, "1")

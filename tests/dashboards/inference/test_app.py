@@ -1,4 +1,4 @@
-"""The Open Inference Protocol over HTTP: the same numbers in JSON and raw, and a sentence for what is wrong."""
+"""The Open Inference Protocol over HTTP: equal numbers in JSON and raw tensors, and clear errors."""
 
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ def test_json_and_raw_tensors_get_the_numbers_of_the_bundle(published: Path) -> 
 
 
 def as_tritonclient(arrays: dict[str, Any], outputs: list[bool]) -> tuple[bytes, dict[str, str]]:
-    """Body and headers, byte by byte, of `InferenceServerClient.infer` of tritonclient 2.73, with these outputs."""
+    """Return body and headers, byte by byte, of `InferenceServerClient.infer` of tritonclient 2.73,
+    with these outputs."""
     kinds = {"f": "FP32", "i": "INT32"}
     tensors = [
         f'{{"name":"{name}","shape":{to_json(x.shape).decode()},"datatype":"{kinds[x.dtype.kind]}",'
@@ -100,7 +101,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-def test_what_cannot_be_meant_is_refused_with_what_was_found_before_it_joins_a_batch(published: Path) -> None:
+def test_rejects_invalid_requests_with_a_clear_error_before_batching(published: Path) -> None:
     spec = load(published)
     good = as_json(window(spec, 0))
 
@@ -160,13 +161,14 @@ def test_what_cannot_be_meant_is_refused_with_what_was_found_before_it_joins_a_b
                 assert (await client.get(path)).status_code == status
             assert 'forecaster_inference_batch_rows_count{pipeline="small"} 0.0' in (await client.get("/metrics")).text
             plain = (await client.post(INFER, json=good)).json()["outputs"]
-            column = with_input("open", data=[[value] for value in good_open["data"]])  # a dimension of 1 more is none
+            # an additional dimension of 1 makes no difference
+            column = with_input("open", data=[[value] for value in good_open["data"]])
             assert (await client.post(INFER, json=column)).json()["outputs"] == plain
 
     run(body)
 
 
-def test_inputs_that_the_model_has_no_number_for_are_the_callers_and_a_model_without_any_never_comes_in(
+def test_non_finite_forecasts_are_input_errors_and_a_model_with_only_those_is_not_loaded(
     file: Path,
 ) -> None:
     spec = load(file)
@@ -189,7 +191,7 @@ def test_inputs_that_the_model_has_no_number_for_are_the_callers_and_a_model_wit
     run(body)
 
 
-def test_requests_that_come_together_are_computed_together_and_one_bad_one_hurts_no_other(published: Path) -> None:
+def test_batches_concurrent_requests_and_isolates_invalid_ones(published: Path) -> None:
     spec = load(published)
     several = [as_binary(window(spec, row)) for row in range(4)]
     bad = window(spec, 0)
@@ -216,7 +218,7 @@ def test_requests_that_come_together_are_computed_together_and_one_bad_one_hurts
     run(body)
 
 
-def test_a_new_champion_takes_over_beside_the_old_one_and_a_damaged_one_never_does(
+def test_a_new_champion_takes_over_while_the_old_one_serves_unless_damaged(
     file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("dashboards.inference.served_models.LOOK_SECONDS", 0.05)
@@ -258,7 +260,7 @@ def test_a_new_champion_takes_over_beside_the_old_one_and_a_damaged_one_never_do
     run(body)
 
 
-def test_an_encrypted_bundle_is_served_with_its_key_and_refused_without_a_word_of_keys_or_paths(
+def test_serves_an_encrypted_bundle_with_its_key_and_hides_keys_and_paths_in_errors(
     file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     spec = load(file)
@@ -266,7 +268,7 @@ def test_an_encrypted_bundle_is_served_with_its_key_and_refused_without_a_word_o
     [plain] = spec.paths.bundles.iterdir()
     expected = Predictor(bundle.load(plain, spec.paths.folder)).of_checked(window(spec, 0))
     key, other = bytes(32), bytes([1]) * 32
-    assert write_bundle(spec, 1.0, Cipher(key)) == plain  # whose model and weights lie there encrypted now
+    assert write_bundle(spec, 1.0, Cipher(key)) == plain  # the same name, but its model and weights are now encrypted
     assert is_encrypted((plain / "model.onnx").read_bytes())
 
     async def served() -> None:
@@ -299,7 +301,7 @@ def test_an_encrypted_bundle_is_served_with_its_key_and_refused_without_a_word_o
     run(served)
 
 
-def test_without_a_champion_it_is_live_and_not_ready(file: Path) -> None:
+def test_is_live_but_not_ready_without_a_champion(file: Path) -> None:
     spec = load(file)
     spec.paths.ledger.unlink()
 
@@ -316,7 +318,7 @@ def test_without_a_champion_it_is_live_and_not_ready(file: Path) -> None:
     run(body)
 
 
-def test_a_queue_that_is_full_and_a_deadline_are_answered_with_503_and_when_to_ask_again(published: Path) -> None:
+def test_answers_503_with_retry_after_when_the_queue_is_full(published: Path) -> None:
     spec = load(published)
     content, headers = as_binary(window(spec, 0, 1))
 

@@ -1,4 +1,4 @@
-"""Work beside a server ends with what it stands beside, however that ends."""
+"""Background work ends with its context, even after an error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from dashboards.inference.background import background
 
 
-def test_work_goes_on_beside_the_context_and_is_cancelled_with_it() -> None:
+def test_background_work_is_cancelled_with_its_context() -> None:
     turns: list[str] = []
 
     async def work() -> None:

@@ -1,6 +1,8 @@
-"""Other servers of the Open Inference Protocol give the numbers of ours for the same bundle and the same request.
+"""Other servers of the Open Inference Protocol give the same numbers for the same bundle and
+request.
 
-They want other versions than we do, so each has an environment of its own, named by MLSERVER_PYTHON and KSERVE_PYTHON:
+They need other versions than this product, so each has its own environment, named by
+MLSERVER_PYTHON and KSERVE_PYTHON:
 
     uv venv /tmp/mlserver && uv pip install --python /tmp/mlserver/bin/python mlserver onnxruntime
     uv venv /tmp/kserve && uv pip install --python /tmp/kserve/bin/python kserve onnxruntime
@@ -100,7 +102,7 @@ def ready(client: httpx.Client) -> bool:
 def test_another_server_gives_the_same_numbers(server: Any, published: Path, tmp_path: Path) -> None:
     spec = load(published)
     arrays = window(spec, 0, 1, 2)
-    # What is not known has no place in JSON that all of them read.
+    # Unknown values have no JSON form that all of them read.
     arrays["demand"] = np.nan_to_num(arrays["demand"])
     [bundle] = spec.paths.bundles.iterdir()
     ours: list[Any] = []
@@ -117,7 +119,7 @@ def test_another_server_gives_the_same_numbers(server: Any, published: Path, tmp
             assert time.monotonic() < until, (tmp_path / "log").read_text("utf-8", "replace")[-2000:]
             time.sleep(0.1)
         bodies: list[tuple[bytes, dict[str, str]]] = [(json.dumps(as_json(arrays, id="1")).encode(), {})]
-        if server is kserve:  # MLServer takes no raw tensors over HTTP
+        if server is kserve:  # MLServer accepts no raw tensors over HTTP
             bodies.append(as_binary(arrays, id="1"))
         for content, headers in bodies:
             asked = content.replace(b'"binary_data_output": true', b'"binary_data_output":false')

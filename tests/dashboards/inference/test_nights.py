@@ -1,4 +1,4 @@
-"""Forecasts by depot say what the page says, and what it would say if one thing were otherwise."""
+"""Forecasts by depot match the page, with and without a what-if."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FORECAST = "/v1/forecast"
 def test_depots_get_the_published_numbers_with_crew_tier_and_model(file: Path) -> None:
     spec = load(file)
     service.save(spec, ProposedOverride("B", load_days(spec)[1], 90, "weather", "Ana", "storm"))
-    promote(spec, write_bundle(spec, 2.0))  # of the next night: what is shown was made by the one before
+    promote(spec, write_bundle(spec, 2.0))  # of the next run: the publication was made by the previous one
     with Ledger.open_reader(spec.ledger_url) as ledger:
         head = ledger.current(spec.name)
         assert head is not None
@@ -73,9 +73,7 @@ def load_days(spec: Any) -> list[Any]:
         return [day.target_date for day in ledger.whole(head).depots[0].days]
 
 
-def test_what_was_asked_for_is_computed_ahead_when_something_else_is_published(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_requested_depots_are_computed_ahead_for_new_publications(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nights, "LOOK_SECONDS", 0.05)
     spec = load(file)
 
@@ -90,10 +88,10 @@ def test_what_was_asked_for_is_computed_ahead_when_something_else_is_published(
     async def body() -> None:
         async with serving(spec) as served:
             await asyncio.sleep(0.3)
-            assert await computed(served) == 0  # nobody has asked for a depot yet
+            assert await computed(served) == 0  # no depot has been requested yet
             before = (await served.client.post(FORECAST, json={"depots": ["B", "C"]})).json()
             assert await computed(served) == 2
-            for number, rows in ((90, 4), (91, 6)):  # two corrections, between which nobody asks
+            for number, rows in ((90, 4), (91, 6)):  # two corrections, with no request between them
                 service.save(spec, ProposedOverride("B", load_days(spec)[1], number, "weather", "Ana", "storm"))
                 await asyncio.wait_for(rows_from(served, rows), 60)
             answer = (await served.client.post(FORECAST, json={"depots": ["B", "C"]})).json()
@@ -102,14 +100,14 @@ def test_what_was_asked_for_is_computed_ahead_when_something_else_is_published(
             assert answer["depots"][0]["quantiles"][0] == before["depots"][0]["quantiles"][0]
             assert answer["depots"][0]["quantiles"][1][answer["levels"].index(0.5)] == 91
             text = (await served.client.get("/metrics")).text
-            for start in ("cold", "warm"):  # nothing was read but ahead
+            for start in ("cold", "warm"):  # everything was read ahead
                 labels = f'code="200",pipeline="small",route="forecast",start="{start}"'
                 assert f"forecaster_inference_requests_total{{{labels}}} 1.0" in text
 
     run(body)
 
 
-def test_what_is_supposed_is_answered_as_on_the_page(published: Path) -> None:
+def test_a_what_if_gives_the_same_answer_as_the_page(published: Path) -> None:
     spec = load(published)
     with Ledger.open_reader(spec.ledger_url) as ledger:
         head = ledger.current(spec.name)
@@ -152,7 +150,7 @@ def test_what_is_supposed_is_answered_as_on_the_page(published: Path) -> None:
     run(body)
 
 
-def test_depots_of_a_canary_get_its_numbers_and_strangers_keep_what_is_published(file: Path) -> None:
+def test_canary_depots_get_its_numbers_and_unknown_depots_keep_the_published_ones(file: Path) -> None:
     spec = load(file)
     with Ledger.open_reader(spec.ledger_url) as ledger:
         head = ledger.current(spec.name)
@@ -176,7 +174,7 @@ def test_depots_of_a_canary_get_its_numbers_and_strangers_keep_what_is_published
         without.forecast([2])
 
 
-def test_what_a_night_was_made_with_answers_whatever_became_champion_since(file: Path) -> None:
+def test_a_publication_is_answered_by_its_own_model_after_later_promotions(file: Path) -> None:
     spec = load(file)
     nights_own = next(spec.paths.bundles.iterdir()).name
     supposed = {"depots": ["A"], "what_if": {"date": WEDNESDAY, "kind": "promo", "value": 1}}
@@ -199,9 +197,9 @@ def test_what_a_night_was_made_with_answers_whatever_became_champion_since(file:
     run(body)
 
 
-def test_many_who_come_while_a_model_is_loaded_all_get_their_answers(file: Path) -> None:
+def test_concurrent_requests_during_a_model_load_are_all_answered(file: Path) -> None:
     spec = load(file)
-    promote(spec, write_bundle(spec, 2.0))  # so that the night's own is loaded when it is asked for
+    promote(spec, write_bundle(spec, 2.0))  # so that the publication's own model is loaded on request
 
     async def body() -> None:
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
@@ -214,7 +212,7 @@ def test_many_who_come_while_a_model_is_loaded_all_get_their_answers(file: Path)
     run(body)
 
 
-def test_without_a_model_depots_get_what_is_published_in_its_place(tmp_path: Path) -> None:
+def test_without_a_model_depots_get_the_published_fallback(tmp_path: Path) -> None:
     file = tmp_path / "pipeline.yaml"
     file.write_text(fleets.PIPELINE + STAFFING, "utf-8")
     spec = load(file)
@@ -241,7 +239,7 @@ def test_without_a_model_depots_get_what_is_published_in_its_place(tmp_path: Pat
 
 
 @pytest.mark.parametrize("threads", [1, 8])
-def test_who_waits_for_a_night_that_is_read_or_for_a_thread_waits_until_the_deadline(
+def test_requests_waiting_for_a_read_or_a_thread_end_at_their_deadline(
     published: Path, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dashboards.inference.nights.THREADS", threads)
@@ -259,9 +257,7 @@ def test_who_waits_for_a_night_that_is_read_or_for_a_thread_waits_until_the_dead
     run(body)
 
 
-def test_a_nights_bundle_that_was_damaged_answers_once_it_is_mended(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_repaired_bundle_is_used_again(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = load(file)
     model = next(spec.paths.bundles.iterdir()) / "model.onnx"
     promote(spec, write_bundle(spec, 2.0))

@@ -1,4 +1,4 @@
-"""Whatever is sent, the service answers as the Open Inference Protocol says, and never with a fault of its own."""
+"""The service conforms to the Open Inference Protocol for any request, and never fails internally."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ OPERATIONS = 8
 
 @pytest.fixture(scope="module")
 def address(published: Path) -> Iterator[str]:
-    """Where the service of a fleet answers, in a thread of this process."""
+    """Run the service of a fleet in a thread of this process; yields its address."""
     service = create_service(load(published), BatchLimits())
     server = DrainingServer(config(create_app(service)), service.models)
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -64,10 +64,9 @@ def address(published: Path) -> Iterator[str]:
         thread.join()
 
 
-def test_a_client_that_is_made_for_triton_gets_the_numbers_of_the_bundle(
-    address: str, published: Path, tmp_path: Path
-) -> None:
-    """`uv venv /tmp/triton && uv pip install --python /tmp/triton/bin/python "tritonclient[http]"`, with its gevent."""
+def test_a_triton_client_gets_the_numbers_of_the_bundle(address: str, published: Path, tmp_path: Path) -> None:
+    """Needs `uv venv /tmp/triton && uv pip install --python /tmp/triton/bin/python
+    "tritonclient[http]"`, with its gevent."""
     python = python_of("TRITONCLIENT_PYTHON")
     spec = load(published)
     arrays = window(spec, 0, 1, 2)
@@ -81,7 +80,7 @@ def test_a_client_that_is_made_for_triton_gets_the_numbers_of_the_bundle(
         np.testing.assert_array_equal(np.array(answer, np.float32), expected)
 
 
-def test_whatever_is_asked_is_answered_as_the_protocol_says(address: str, published: Path) -> None:
+def test_any_request_is_answered_as_the_protocol_defines(address: str, published: Path) -> None:
     protocol = schemathesis.openapi.from_dict(yaml.safe_load(PROTOCOL.read_text("utf-8")))
     count = 0
     for result in protocol.get_all_operations():

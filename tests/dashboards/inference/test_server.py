@@ -1,4 +1,4 @@
-"""The service as a process: it answers at once, is small, and at SIGTERM lets what was asked come to its end."""
+"""The service as a process: it starts ready, is small, and finishes pending requests at SIGTERM."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ server.serve(load(sys.argv[1]), port=0, metrics="127.0.0.1:0")
 """
 
 
-def test_at_sigterm_it_is_not_ready_answers_on_and_ends(published: Path) -> None:
+def test_drains_and_ends_at_sigterm(published: Path) -> None:
     content, headers = as_binary(window(load(published), 0, 1))
     command = [sys.executable, "-c", SERVE, str(published)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -69,12 +69,12 @@ def test_at_sigterm_it_is_not_ready_answers_on_and_ends(published: Path) -> None
             process.kill()
 
 
-def test_others_come_in_only_where_it_is_said_how_they_sign_in(published: Path) -> None:
+def test_listens_for_others_only_with_a_declared_sign_in(published: Path) -> None:
     with pytest.raises(SpecError, match=r"--host: found 0\.0\.0\.0, which others can reach"):
         serve(load(published), host="0.0.0.0")
 
 
-def test_an_address_that_is_taken_is_named(published: Path) -> None:
+def test_reports_an_address_in_use(published: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(SpecError, match=f"cannot listen on 127.0.0.1 port {port}"):

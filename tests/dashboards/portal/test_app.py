@@ -1,4 +1,4 @@
-"""Several pipelines in one process: one front page, and nothing of one is seen by who may see another alone."""
+"""Several pipelines in one process: one front page, and strict separation between their readers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ WORDS = {"alpha": ("ALPHA-", "Alpha Fleet"), "bravo": ("BRAVO-", "Bravo Fleet")}
 
 
 def of(name: str, depots: int = 3, **changes: Any) -> Publication:
-    """A publication whose depots and title nobody takes for another's."""
+    """Return a publication with distinctive depots and title."""
     plain = publication(depots, pipeline=name, run_id=f"night-{name}", title=f"{name.title()} Fleet", **changes)
     named = tuple(replace(d, depot_id=f"{name.upper()}-{i}") for i, d in enumerate(plain.depots, 1))
     days = [day.target_date for day in plain.depots[0].days]
@@ -64,7 +64,7 @@ def spec_of(folder: Path, name: str, url: str, access: Access | None = None) -> 
 
 
 def with_rights(place: int) -> Access:
-    """Of the readers "a-b", those whose part at `place` is a right have it here."""
+    """Return the access in which each reader "a-b" has the right at position `place` of their name."""
     names = {right: [f"{a}-{b}" for a in RIGHTS for b in RIGHTS if (a, b)[place] == right] for right in RIGHTS}
     cities = {name: ["*"] for name in names["viewer"] + names["planner"]} | {name: ["Boston"] for name in names["city"]}
     return declared(
@@ -76,7 +76,7 @@ def with_rights(place: int) -> Access:
 
 @pytest.fixture(scope="module")
 def portal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Portal]:
-    """Two pipelines in one ledger, whose readers differ."""
+    """Two pipelines in one ledger, with different readers."""
     folder = tmp_path_factory.mktemp("portal")
     url = f"sqlite:///{folder / 'ledger.db'}"
     fill(url, of("alpha"), of("bravo"))
@@ -102,10 +102,10 @@ def test_a_reader_of_one_pipeline_sees_nothing_of_another(portal: Portal, a: str
         hidden = [
             name for name, right in rights.items() if right == "nothing" or (address[:3] == PREFIX and name != at)
         ]
-        asked = path.partition("?")[2] + path  # what a reader has typed comes back in the sentence of what is not there
+        asked = path.partition("?")[2] + path  # the error for an unknown address repeats what the reader typed
         for name in hidden:
             assert [word for word in WORDS[name] if word in answer.text and word not in asked] == [], (address, name)
-    if rights[at] == "nothing":  # as at an address that is nobody's
+    if rights[at] == "nothing":  # like an address of no pipeline
         nobodys = ask(portal, f"{a}-{b}", f"{PREFIX}charlie{path}")
         assert answer.status_code == nobodys.status_code == 404
         assert answer.text.replace(at, "charlie") == nobodys.text
@@ -114,23 +114,22 @@ def test_a_reader_of_one_pipeline_sees_nothing_of_another(portal: Portal, a: str
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST"])
 @pytest.mark.parametrize("headers", [{}, {"Accept-Language": "de"}, {"X-Forwarded-User": "nothing-nothing"}])
-def test_a_pipeline_that_a_reader_may_not_see_answers_as_one_that_is_not_there(
-    portal: Portal, method: str, headers: dict[str, str]
-) -> None:
+def test_a_hidden_pipeline_answers_like_a_nonexistent_one(portal: Portal, method: str, headers: dict[str, str]) -> None:
     stranger = Guest(portal, headers)  # type: ignore[arg-type]
     for path in (*PATHS, "", "/?language=es", "/openapi.json", "/api/v1/links/none"):
         hidden, absent = (stranger(f"{PREFIX}{name}{path}", method) for name in ("alpha", "gamma"))
         assert hidden.status_code == absent.status_code, path
-        seconds = re.compile(r"\b\d+ s\.")  # until the rate limit lets them ask again: the clock goes on
+        seconds = re.compile(r"\b\d+ s\.")  # until the rate limit allows another request: the clock goes on
         assert seconds.sub("", hidden.text.replace("alpha", "gamma")) == seconds.sub("", absent.text), path
         locations = hidden.headers.get("location", "").replace("alpha", "gamma")
-        unequal = {"content-length": "", "retry-after": ""}  # by the name, compressed, and by the clock
+        # compressed length depends on the name, retry-after on the clock
+        unequal = {"content-length": "", "retry-after": ""}
         assert {**hidden.headers, "location": locations, **unequal} == {"location": "", **absent.headers, **unequal}, (
             path
         )
 
 
-def test_the_front_page_tells_the_day_in_front_and_how_many_depots_need_attention(portal: Portal) -> None:
+def test_the_front_page_shows_the_day_in_front_and_depots_that_need_attention(portal: Portal) -> None:
     words = text(ask(portal, "admin-viewer", "/"))
     assert "2 pipelines; none need attention." in words
     alpha, bravo = "Alpha Fleet Boston, New York and Philadelphia", "Bravo Fleet Boston, New York and Philadelphia"
@@ -150,7 +149,7 @@ def test_the_front_page_tells_the_day_in_front_and_how_many_depots_need_attentio
     )
 
 
-def test_a_late_pipeline_comes_first_and_says_so(portal: Portal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_late_pipeline_is_listed_first_with_a_warning(portal: Portal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FrontPage, "now", lambda _: NOON + timedelta(days=9))
     words = text(ask(portal, "admin-nothing", "/"))
     assert "1 pipeline; 1 needs attention." in words
@@ -158,7 +157,7 @@ def test_a_late_pipeline_comes_first_and_says_so(portal: Portal, monkeypatch: py
     assert "These forecasts are stale." in words
 
 
-def test_a_reader_of_a_city_is_told_of_it_alone(portal: Portal) -> None:
+def test_a_reader_of_one_city_sees_only_its_numbers(portal: Portal) -> None:
     words = text(ask(portal, "city-nothing", "/"))
     assert "Boston" in words
     assert [city for city in ("New York", "Philadelphia") if city in words] == []
@@ -168,7 +167,7 @@ def test_a_reader_of_a_city_is_told_of_it_alone(portal: Portal) -> None:
     assert (row["depots"], row["median"]) == (1, 100.0)
 
 
-def test_a_form_of_one_pipeline_is_refused_by_another(portal: Portal) -> None:
+def test_rejects_a_form_of_another_pipeline(portal: Portal) -> None:
     ada = signed_in(portal, "admin-admin")  # type: ignore[arg-type]
     tokens = {name: ada(f"/p/{name}/api/v1/me").json()["csrf"] for name in WORDS}
     link = {"view": "wall", "days": 3}
@@ -235,14 +234,14 @@ def test_each_pipeline_has_its_api_under_its_prefix(portal: Portal) -> None:
     assert ask(portal, "admin-admin", "/p/alpha").headers["location"] == "/p/alpha/"
 
 
-def test_the_service_worker_and_the_style_sheet_are_everybodys(portal: Portal) -> None:
+def test_the_service_worker_and_the_style_sheet_are_public(portal: Portal) -> None:
     page = ask(portal, "admin-admin", "/p/alpha/").text
     style = page.split('rel="stylesheet" href="')[1].split('"')[0]
     assert Guest(portal)(style).status_code == 200  # type: ignore[arg-type]
     assert Guest(portal)("/worker.js").status_code == 200  # type: ignore[arg-type]
 
 
-def test_a_ledger_that_is_away_or_damaged_takes_down_nobody_else(
+def test_an_unavailable_or_damaged_ledger_affects_no_other_pipeline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(overview, "REREAD_SECONDS", 0.0)

@@ -1,4 +1,4 @@
-"""Pipelines' pages are opened when somebody asks, and the longest unasked closed first."""
+"""Pipelines' pages are opened on request, and the least recently used is closed first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dashboards.ops.portal.open_pages import OpenPages
 
 
 class App:
-    """Answers when it may."""
+    """An app that answers once it is allowed to."""
 
     def __init__(self) -> None:
         self.may = asyncio.Event()
@@ -22,7 +22,7 @@ class App:
             await self.may.wait()
 
 
-def test_the_longest_unasked_is_closed_and_never_one_that_answers() -> None:
+def test_closes_the_least_recently_used_but_never_an_active_one() -> None:
     async def ask() -> None:
         apps: dict[str, App] = {}
         closed: list[str] = []
@@ -46,7 +46,7 @@ def test_the_longest_unasked_is_closed_and_never_one_that_answers() -> None:
     asyncio.run(ask())
 
 
-def test_who_asks_while_pages_are_opened_waits_for_them() -> None:
+def test_concurrent_requests_share_one_opening() -> None:
     async def ask() -> None:
         made: list[str] = []
 
@@ -61,9 +61,9 @@ def test_who_asks_while_pages_are_opened_waits_for_them() -> None:
     asyncio.run(ask())
 
 
-def test_closed_pages_leave_no_memory_behind_where_python_seldom_looks_for_cycles() -> None:
+def test_closed_pages_are_collected_despite_reference_cycles() -> None:
     class Page(App):
-        """One with a cycle, as FastAPI's have many."""
+        """A page with a reference cycle, of which FastAPI apps have many."""
 
         def __init__(self) -> None:
             super().__init__()

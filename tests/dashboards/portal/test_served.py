@@ -1,4 +1,4 @@
-"""Which pipelines can be served together."""
+"""Pipelines that can be served together."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.dashboards.portal.test_app import spec_of
 from tests.dashboards.seed import NOON
 
 
-def test_two_pipelines_of_one_name_are_refused(tmp_path: Path) -> None:
+def test_rejects_two_pipelines_with_the_same_name(tmp_path: Path) -> None:
     specs = [spec_of(tmp_path / folder, "alpha", "sqlite:///x.db") for folder in ("here", "there")]
     with pytest.raises(SpecError, match=r"found 'alpha' in file 1 and in file 2, .*change `name` in one of them"):
         serve_together(specs, lambda: NOON, SharedReaders())
 
 
-def test_pipelines_with_two_ways_to_sign_in_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rejects_pipelines_with_different_sign_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PAGE_SECRET", SECRET)
     doors = {"alpha": declared(), "bravo": declared(roles={"admin": ["bea"]}), "charlie": Access()}
     specs = [spec_of(tmp_path, name, "sqlite:///x.db", access) for name, access in doors.items()]

@@ -1,4 +1,4 @@
-"""People sign in once for all pipelines, and each pipeline says what they may."""
+"""One sign-in holds for all pipelines, and each pipeline decides the role."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def provider() -> Iterator[Provider]:
 
 @pytest.fixture
 def portal(provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Portal:
-    """Ada is admin of alpha, looks at bravo, and may see nothing of charlie; the first ledger is away."""
+    """Return a portal where Ada is admin of alpha, viewer of bravo, and may see nothing of charlie;
+    the first ledger is unavailable."""
     monkeypatch.setenv("PAGE_SECRET", SECRET)
     monkeypatch.setenv("OIDC_SECRET", GIVEN)
     oidc = {"issuer": provider.issuer, "client_id": CLIENT, "client_secret": "${OIDC_SECRET}"}
@@ -47,7 +48,7 @@ def portal(provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     return create_portal(specs, clock=lambda: NOON)
 
 
-def test_one_sign_in_is_for_all_pipelines_and_roles_are_each_ones(
+def test_one_sign_in_holds_for_all_pipelines_with_separate_roles(
     portal: Portal, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     provider.signs_in = {"email": "ada@example.com", "groups": ["staff"]}

@@ -1,4 +1,5 @@
-"""The front page of hundreds of pipelines: each stands in one view, can be searched for, and a view stays small."""
+"""The front page of hundreds of pipelines: each is in one view, all can be searched, and a view
+stays small."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def tiles(count: int, state: str = "fresh") -> list[PipelineTile]:
     )
 
 
-def test_each_pipeline_stands_in_one_view_those_in_trouble_first() -> None:
+def test_each_pipeline_is_in_one_view_those_in_trouble_first() -> None:
     late = replace(WELL, name="z", title="Zeta", state="late")
     every = in_order([*tiles(200), late])
     views = [tile_list(every, TileQuery(page=page)) for page in range(1, 6)]
@@ -48,7 +49,7 @@ def test_each_pipeline_stands_in_one_view_those_in_trouble_first() -> None:
     assert tile_list(every, TileQuery(page=99)) == views[4]
 
 
-def test_a_search_looks_at_titles_cities_and_states_and_keeps_its_pages() -> None:
+def test_a_search_matches_titles_cities_and_states_and_keeps_its_pages() -> None:
     every = in_order([*tiles(200), replace(WELL, name="z", title="Zeta", state="late", towns=("Zürich",))])
     assert [tile.name for tile in tile_list(every, TileQuery("fleet 017")).tiles] == ["fleet-17"]
     assert [tile.name for tile in tile_list(every, TileQuery("zürich LATE")).tiles] == ["z"]

@@ -1,4 +1,5 @@
-"""While a ledger's database is away, pages in memory are shown, each to those who may see it."""
+"""While a ledger's database is unavailable, pages in memory are shown, each only to people with
+access."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ class Clock:
 
 @dataclass(frozen=True)
 class House:
-    """Pages of two pipelines of one PostgreSQL: Ada is everywhere, Bob in Boston, Vic sees one of the two."""
+    """Pages of two pipelines in one PostgreSQL: Ada sees everything, Bob one city, Vic one of the
+    pipelines."""
 
     portal: Portal
     server: Postgres
@@ -55,7 +57,7 @@ class House:
 
 
 def access(**changes: Any) -> Access:
-    """Limits are not what is tried here."""
+    """Return access with limits high enough not to matter here."""
     return declared(limits={"reads": "100000/minute"}, **changes)
 
 
@@ -80,7 +82,7 @@ def house(
         portal.front.readers.close()
 
 
-def test_people_see_what_they_may_see_while_the_ledger_is_away(
+def test_people_keep_their_access_rights_while_the_ledger_is_unavailable(
     house: tuple[House, CollectorRegistry], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page, collectors = house
@@ -99,7 +101,7 @@ def test_people_see_what_they_may_see_while_the_ledger_is_away(
         _nothing_is_written(planner, token)
         for path, earlier in before.items():
             if path == "/":
-                continue  # its tiles say "no ledger"
+                continue  # its tiles show "no ledger"
             words = text(ada(path))
             assert SINCE in words
             assert set(text(earlier).split()) <= set(words.split()), path
@@ -107,7 +109,7 @@ def test_people_see_what_they_may_see_while_the_ledger_is_away(
         assert "Die Datenbank der Prognosen antwortet seit" in words
         metric = {"pipeline": "alpha", "origin": "copy"}
         assert (collectors.get_sample_value("forecaster_page_answers_total", metric) or 0) > 3
-        page.clock.now = NOON + timedelta(days=8)  # when all that was published is over
+        page.clock.now = NOON + timedelta(days=8)  # after all published days
         assert ada("/p/alpha/").status_code == 503
         assert "900 orders" not in text(ada("/"))
         page.clock.now = NOON
@@ -120,7 +122,7 @@ def test_people_see_what_they_may_see_while_the_ledger_is_away(
     assert ada("/p/alpha/").headers["etag"] == before["/p/alpha/"].headers["etag"]
 
 
-def test_readers_of_a_ledger_that_does_not_answer_get_pages_in_memory(
+def test_serves_pages_in_memory_while_the_ledger_does_not_answer(
     house: tuple[House, CollectorRegistry], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page, _ = house
@@ -140,7 +142,7 @@ def test_readers_of_a_ledger_that_does_not_answer_get_pages_in_memory(
     assert SINCE not in text(ada("/p/alpha/"))
 
 
-def test_the_first_reader_waits_for_a_ledger_that_answers_late(
+def test_the_first_reader_waits_for_a_slow_ledger(
     house: tuple[House, CollectorRegistry], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page, _ = house
@@ -156,7 +158,7 @@ def test_the_first_reader_waits_for_a_ledger_that_answers_late(
 
 
 def _processes(server: Postgres) -> list[int]:
-    """Of a server: the one that listens, and those that answer."""
+    """Return the process IDs of a server: the listener and its backends."""
     pid = server.processes[-1].pid
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()
     return [pid, *map(int, children)]
@@ -164,7 +166,7 @@ def _processes(server: Postgres) -> list[int]:
 
 @contextmanager
 def frozen(server: Postgres) -> Iterator[None]:
-    """Nothing is answered, and no connection ends."""
+    """Suspend a server: it answers nothing, but keeps its connections."""
     for pid in _processes(server):
         os.kill(pid, signal.SIGSTOP)
     try:
@@ -179,7 +181,7 @@ def thaw(server: Postgres) -> None:
 
 
 def _while_it_is_away(page: House, ada: Guest, bob: Guest, vic: Guest) -> None:
-    """What each gets: pages alone, narrowed as ever, and nothing that could be kept."""
+    """Check each reader's answers: only pages, narrowed as usual, and nothing cacheable."""
     for path in PAGES:
         answer = ada(path)
         assert (path, answer.status_code, answer.headers.get("retry-after")) == (path, 200, "60")

@@ -1,4 +1,4 @@
-"""Whether forecasts are stale, as every page says it."""
+"""Staleness of forecasts, as every page shows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planners accept published crews of the depots that they see, and each change has its row of the audit."""
+"""Planners accept published crews of their visible depots, and each change is audited."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.fleets import AS_OF
 from tests.planning.nights import THURSDAY, current, day, publish_nights
 from tests.planning.test_crew_settings import STAFFING
 
-DAY = depot(0).days[1]  # Wednesday 18 June
+DAY = depot(0).days[1]  # Wednesday, 18 June
 CREW = {"depot_id": "BOS-01", "target_date": "2025-06-18", "drivers": str(DAY.drivers)}
 CELL = {"depot_id": "BOS-01", "target_date": "2025-06-18"}
 
@@ -43,13 +43,13 @@ def app(url: str, spec: Spec) -> FastAPI:
 
 
 def accepted(url: str) -> tuple[dict[tuple[str, date], int], list[str]]:
-    """The accepted crews, and the sentences of the audit, the oldest first."""
+    """Return the accepted crews, and the sentences of the audit, oldest first."""
     with Ledger.open_reader(url) as ledger, ledger.transaction() as connection:
         rows = ledger_access.entries(connection, "harbor-fleet")
         return read_accepted(connection, "harbor-fleet", DAY.target_date), [row.what for row in reversed(rows)]
 
 
-def test_a_crew_is_accepted_once_and_withdrawn_and_both_lead_to_the_day(app: FastAPI, url: str) -> None:
+def test_accepting_and_withdrawing_a_crew_redirect_to_the_day(app: FastAPI, url: str) -> None:
     for _ in range(2):
         answer = ask_locally(app, "POST", "/accepted", data=CREW)
         assert (answer.status_code, answer.headers.get("location")) == (303, "/day/2025-06-18/BOS-01")
@@ -72,17 +72,17 @@ def test_a_crew_is_accepted_once_and_withdrawn_and_both_lead_to_the_day(app: Fas
         ({"extra": "1"}, "found '1', extra inputs are not permitted"),
     ],
 )
-def test_what_is_not_published_is_not_accepted(app: FastAPI, url: str, wrong: Mapping[str, Any], sentence: str) -> None:
+def test_rejects_unpublished_crews(app: FastAPI, url: str, wrong: Mapping[str, Any], sentence: str) -> None:
     answer = ask_locally(app, "POST", "/accepted", data={**CREW, **wrong}, headers={"accept": "application/json"})
     assert (answer.status_code, sentence in answer.text.replace("&#39;", "'")) == (422, True), answer.text
     assert accepted(url) == ({}, [])
 
 
-def test_an_unknown_depot_is_told(app: FastAPI) -> None:
+def test_rejects_an_unknown_depot(app: FastAPI) -> None:
     assert ask_locally(app, "POST", "/accepted", data={**CREW, "depot_id": "X"}).status_code == 404
 
 
-def test_planners_of_one_city_accept_there_alone_and_readers_nowhere(
+def test_planners_accept_only_in_their_city_and_readers_nowhere(
     url: str, spec: Spec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PAGE_SECRET", SECRET)
@@ -91,7 +91,7 @@ def test_planners_of_one_city_accept_there_alone_and_readers_nowhere(
     crew = depot(1).days[1].drivers
     assert vic.writes("/accepted", data=CREW).status_code == 403
     for path, body in (("/accepted", CREW), ("/accepted/withdrawal", CELL)):
-        assert paula.writes(path, data=body).status_code == 404  # as if there were no such depot
+        assert paula.writes(path, data=body).status_code == 404  # as if the depot did not exist
     assert paula("/accepted", "POST", data=CREW).status_code == 403  # without a token of our pages
     assert accepted(url) == ({}, [])
     own = {"depot_id": "NYC-01", "target_date": "2025-06-18", "drivers": str(crew), "by": "somebody else"}
@@ -107,7 +107,7 @@ def test_a_page_without_a_pipeline_file_accepts_nothing(url: str, spec: Spec) ->
     assert ask_locally(reading, "POST", "/accepted", data=CREW).status_code == 404
 
 
-def test_another_crew_is_set_by_the_same_form_and_left_to_the_plan_again(tmp_path: Path) -> None:
+def test_the_form_also_sets_another_crew_and_resets_it(tmp_path: Path) -> None:
     fleet = publish_nights(tmp_path / "fleet", fleets.counts("ABCD"), staffing=STAFFING)
     app = create_app(fleet.spec.ledger_url, pipeline=fleet.spec.name, clock=lambda: AS_OF, spec=fleet.spec)
     address, cell = f"/day/{THURSDAY}/A", {"depot_id": "A", "target_date": THURSDAY.isoformat()}
@@ -120,7 +120,8 @@ def test_another_crew_is_set_by_the_same_form_and_left_to_the_plan_again(tmp_pat
     shown = ask_locally(app, "GET", address).text
     assert "A planner set this crew." in shown
     assert f"set to {crew + 2} by a planner: {crew} would save" in shown
-    assert ask_locally(app, "POST", "/accepted", data=form).status_code == 422  # what the planner saw is no more
+    # the crew that the planner saw has changed
+    assert ask_locally(app, "POST", "/accepted", data=form).status_code == 422
     assert ask_locally(app, "POST", "/accepted/withdrawal", data=cell).status_code == 303
     assert day(current(fleet.spec)).drivers == crew
     many = ask_locally(app, "POST", "/accepted", data={**form, "crew.": "41"})

@@ -1,4 +1,4 @@
-"""The API: every view as JSON and as CSV, now and as it was, held to its own schema."""
+"""The API: every view as JSON and as CSV, current and past, validated against its own schema."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ DAYS = [PUBLISHED + timedelta(days=back) for back in (-2, -1, 0)]
 
 
 def rostered(number: int, depot_id: str | None = None) -> Any:
-    """A depot that borrows two vans on its first day."""
+    """Return a depot that borrows two vans on its first day."""
     plain = depot(number, depot_id)
     plan = PublishedRoster(vans=5, chance_short=0.125, cost=61.5, one_more=70.0, one_fewer=92.0, borrowed=(("X", 2),))
     plan = replace(plan, wanted=6, shortage=Shortage("Boston", 0.88, network=True))
@@ -59,7 +59,7 @@ def rostered(number: int, depot_id: str | None = None) -> Any:
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Three nights, each with a publication of its own; then a night that published nothing."""
+    """Three runs with a publication each, then one that published nothing."""
     address = f"sqlite:///{tmp_path_factory.mktemp('api') / 'ledger.db'}"
     depots = (rostered(0), *(depot(i) for i in range(1, 6)), depot(7, ODD_ID))
     for number, day in enumerate(DAYS, 1):
@@ -102,14 +102,14 @@ def rows(answer: Any) -> list[dict[str, str]]:
 
 
 def test_every_page_has_its_view(app: FastAPI) -> None:
-    """A page is what is not in the schema and is answered to GET and HEAD."""
+    """Pages are the routes that are not in the schema and answer GET and HEAD."""
     pages = {
         str(route.path)
         for route in iter_route_contexts(app.routes)
         if {"GET", "HEAD"} <= set(getattr(route.original_route, "methods", None) or ())
         and not str(route.path).startswith("/api/")
     }
-    files = {"/runs/{run_id}/report"}  # which a night has written
+    files = {"/runs/{run_id}/report"}  # written by a run
     moved = {address for address in MOVED if not address.startswith("/api/")} | {"/week", "/plan"}
     assert pages == {view.page for view in VIEWS if view.page} | {DEPOT_PAGE} | files | moved
 
@@ -131,7 +131,7 @@ def test_a_views_csv_has_the_rows_of_its_json(get: Get, name: str) -> None:
 
 
 def read(cell: str, like: Any) -> Any:
-    """What a cell says, as the JSON beside it spells it."""
+    """Parse a cell in the form of the corresponding JSON value."""
     if like is None:
         return None if cell == "" else cell
     return cell if isinstance(like, str) else json.loads(cell)
@@ -151,14 +151,14 @@ def test_a_depots_csv_has_a_column_for_each_quantile(get: Get) -> None:
     assert [float(row["q0.5"]) for row in lines] == [day["quantiles"][2] for day in days]
 
 
-def test_the_network_is_told_for_tomorrow(get: Get) -> None:
+def test_the_network_view_covers_tomorrow(get: Get) -> None:
     network = get("/api/v1/network").json()
     assert network["target_date"] == "2025-06-18"
     assert {row["target_date"] for row in network["rows"]} == {"2025-06-18"}
     assert len(network["rows"]) == 7
 
 
-def test_rosters_tell_what_a_crew_costs_and_who_lends_vans(get: Get) -> None:
+def test_rosters_show_cost_of_a_crew_and_lenders_of_vans(get: Get) -> None:
     first = get("/api/v1/rosters").json()["rows"][0]
     assert (first["vans"], first["chance_short"], first["borrowed"]) == (5, 0.125, [["X", 2]])
     assert first["wanted"] == 6
@@ -167,7 +167,7 @@ def test_rosters_tell_what_a_crew_costs_and_who_lends_vans(get: Get) -> None:
     assert rows(get("/api/v1/rosters?format=csv"))[0]["borrowed"] == '[["X", 2]]'
 
 
-def test_csv_is_packed_tagged_and_not_sent_twice(get: Get) -> None:
+def test_csv_is_compressed_tagged_and_revalidated(get: Get) -> None:
     answer = get("/api/v1/depots?format=csv", accept_encoding="gzip")
     assert answer.headers["content-encoding"] == "gzip"
     tag = answer.headers["etag"]
@@ -176,7 +176,7 @@ def test_csv_is_packed_tagged_and_not_sent_twice(get: Get) -> None:
     assert (again.status_code, again.content) == (304, b"")
 
 
-def test_me_tells_who_asks(get: Get) -> None:
+def test_me_returns_the_requesting_person(get: Get) -> None:
     me = get("/api/v1/me").json()
     assert (me["name"], me["role"], me["cities"]) == ("local", "admin", None)
 
@@ -189,31 +189,31 @@ def test_me_tells_who_asks(get: Get) -> None:
     [
         ("", "v3"),
         ("as_of=2025-06-16T12:00", "v2"),
-        ("as_of=2025-06-16T03:23:59", "v1"),  # on the pipeline's clocks; v2 came out at 03:24
+        ("as_of=2025-06-16T03:23:59", "v1"),  # in the pipeline's time zone; v2 was published at 03:24
         ("as_of=2025-06-16T03:24", "v2"),
         ("as_of=2025-06-16T07:24:00Z", "v2"),
-        ("as_of=2025-06-16T09:24+02:00", "v2"),  # a + that nobody quoted
+        ("as_of=2025-06-16T09:24+02:00", "v2"),  # an unescaped +
         ("as_of=2025-06-16", "v2"),  # at the end of the day
         ("as_of=2030-01-01", "v3"),
         ("publication=1", "v1"),
         ("publication=3", "v3"),
     ],
 )
-def test_what_was_said_then_is_told_again(get: Get, query: str, model: str) -> None:
+def test_as_of_and_publication_return_past_forecasts(get: Get, query: str, model: str) -> None:
     assert get(f"/api/v1/publication?{query}").json()["about"]["model"] == model
     assert get(f"/api/v1/depots/BOS-01?{query}").json()["about"]["model"] == model
 
 
-def test_a_past_publication_is_told_as_it_was_seen_then(get: Get) -> None:
+def test_a_past_publication_reads_as_it_did_then(get: Get) -> None:
     network = get("/api/v1/network?as_of=2025-06-16T12:00").json()
-    assert network["target_date"] == "2025-06-17"  # what was tomorrow on that day
+    assert network["target_date"] == "2025-06-17"  # tomorrow, as seen on that day
     assert network["about"]["stale"] is None
     tags = {get(f"/api/v1/network?publication={number}").headers["etag"] for number in (1, 2, 3)}
     assert len(tags) == 3
 
 
 @pytest.mark.parametrize("query", ["publication=9", "as_of=2025-06-14T12:00", "as_of=1999-01-01"])
-def test_what_is_not_kept_is_told_with_the_oldest_that_is(get: Get, query: str) -> None:
+def test_names_the_oldest_retained_publication_if_one_is_missing(get: Get, query: str) -> None:
     answer = get(f"/api/v1/depots?{query}")
     assert answer.status_code == 404
     assert (
@@ -233,13 +233,13 @@ def test_what_is_not_kept_is_told_with_the_oldest_that_is(get: Get, query: str) 
         ("format=xml", "format: found 'xml', wanted 'json' or 'csv'"),
     ],
 )
-def test_a_parameter_that_says_nothing_is_told(get: Get, query: str, message: str) -> None:
+def test_rejects_invalid_parameters(get: Get, query: str, message: str) -> None:
     answer = get(f"/api/v1/depots?{query}")
     assert answer.status_code == 422
     assert answer.json()["detail"].startswith(message)
 
 
-def test_after_a_step_back_what_was_up_then_is_still_told(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_past_forecasts_are_available_after_a_rollback(tmp_path_factory: pytest.TempPathFactory) -> None:
     ledger_url = f"sqlite:///{tmp_path_factory.mktemp('back') / 'ledger.db'}"
     fill(ledger_url, *(publication(run_id=f"n{i}", published_at=day, model=f"v{i}") for i, day in enumerate(DAYS, 1)))
     with Ledger.open(ledger_url) as ledger:
@@ -251,7 +251,7 @@ def test_after_a_step_back_what_was_up_then_is_still_told(tmp_path_factory: pyte
     assert [(row["model"], row["shown"]) for row in listed] == [("v3", False), ("v2", True), ("v1", False)]
 
 
-def test_what_was_up_and_is_gone_is_never_told_as_another(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_never_substitutes_a_removed_publication(tmp_path_factory: pytest.TempPathFactory) -> None:
     ledger_url = f"sqlite:///{tmp_path_factory.mktemp('gone') / 'ledger.db'}"
     with Ledger.open(ledger_url) as ledger:
         for i, day in enumerate(DAYS, 1):
@@ -265,7 +265,7 @@ def test_what_was_up_and_is_gone_is_never_told_as_another(tmp_path_factory: pyte
 # --- never blank ------------------------------------------------------------------------------------------------------
 
 
-def test_when_a_night_failed_the_last_forecasts_stay_up_and_say_so(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_after_a_failed_run_the_last_forecasts_stay_with_a_notice(tmp_path_factory: pytest.TempPathFactory) -> None:
     ledger_url = f"sqlite:///{tmp_path_factory.mktemp('failed') / 'ledger.db'}"
     fill(ledger_url, publication())
     night(ledger_url, "night-2", began=NOON - timedelta(hours=1), outcome="failed", message="the source was not there")
@@ -280,7 +280,7 @@ def test_when_a_night_failed_the_last_forecasts_stay_up_and_say_so(tmp_path_fact
     assert "The last run failed" not in text(get("/", if_none_match=tag))
 
 
-def test_days_after_a_night_that_failed_one_line_says_all_and_nothing_is_of_this_night(
+def test_days_after_a_failed_run_a_single_notice_explains_it(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     ledger_url = f"sqlite:///{tmp_path_factory.mktemp('stale') / 'ledger.db'}"
@@ -296,9 +296,7 @@ def test_days_after_a_night_that_failed_one_line_says_all_and_nothing_is_of_this
     assert "this night" not in page
 
 
-def test_a_ledger_that_somebody_locked_is_told_in_a_sentence(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reports_a_locked_ledger(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path_factory.mktemp("locked") / "ledger.db"
     fill(f"sqlite:///{file}", publication())
     monkeypatch.setattr("forecaster.ledger.connect.WAIT_SECONDS", 0.01)
@@ -321,7 +319,7 @@ def test_a_ledger_that_somebody_locked_is_told_in_a_sentence(
 @pytest.fixture(scope="module")
 def api(app: FastAPI) -> Any:
     async def at_home(scope: Any, receive: Any, send: Any) -> None:
-        """As if this machine asked: the client of the tests gives itself no address."""
+        """Simulate a local request: the test client has no address."""
         if scope["type"] == "http":
             others = [header for header in scope["headers"] if header[0] != b"host"]
             scope = {**scope, "client": ("127.0.0.1", 1), "headers": [*others, (b"host", b"127.0.0.1:8000")]}
@@ -330,7 +328,7 @@ def api(app: FastAPI) -> Any:
     return schemathesis.openapi.from_asgi("/api/v1/openapi.json", at_home)
 
 
-def test_whatever_is_asked_the_api_answers_as_its_schema_says(api: Any) -> None:
+def test_the_api_conforms_to_its_schema(api: Any) -> None:
     paths = []
     for result in api.get_all_operations():
         operation = result.ok()

@@ -1,4 +1,4 @@
-"""Feeds: what a link's token opens, as feed readers and calendars read it, and that it opens nothing else."""
+"""Feeds: content of a link's feed for feed readers and calendars, and its limits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def secret() -> Iterator[None]:
 
 @pytest.fixture
 def reader(url: str) -> Guest:
-    """A calendar somewhere, which nobody has signed in."""
+    """Return an external calendar client without a sign-in."""
     fill(url, earlier(), publication())
     return Guest(house(url, declared()), address="192.0.2.30")
 
@@ -65,9 +65,10 @@ def test_a_calendar_has_an_all_day_event_for_each_day_ahead(reader: Guest, url: 
     assert len({event["UID"] for event in book.values()}) == 7
 
 
-def test_an_event_that_changes_keeps_its_uid_and_counts_on(reader: Guest, url: str) -> None:
+def test_a_changed_event_keeps_its_uid_and_increases_its_sequence(reader: Guest, url: str) -> None:
     with Ledger.open(url) as ledger, ledger.transaction() as connection:
-        connection.execute(tables.slot.update().values(flipped_at=NOON))  # long before what follows, not in one second
+        # well before the following changes, not within the same second
+        connection.execute(tables.slot.update().values(flipped_at=NOON))
     _, path = calendar(url, depot_id="BOS-01")
     first = reader(path)
     before = events(first)
@@ -87,7 +88,7 @@ def test_an_event_that_changes_keeps_its_uid_and_counts_on(reader: Guest, url: s
     assert first.headers["etag"] != second.headers["etag"]
 
 
-def test_a_feed_has_an_item_a_day_and_is_sent_again_only_when_it_changed(reader: Guest, url: str) -> None:
+def test_a_feed_has_one_item_per_day_and_is_revalidated(reader: Guest, url: str) -> None:
     _, path = calendar(url, city="Boston")
     answer = reader(rss_of(path))
     assert answer.headers["content-type"].startswith("application/rss+xml")
@@ -95,7 +96,7 @@ def test_a_feed_has_an_item_a_day_and_is_sent_again_only_when_it_changed(reader:
     assert (feed.bozo, feed.version, feed.feed.title) == (False, "rss20", "Harbor Fleet: Boston")
     assert [entry.title for entry in feed.entries] == [
         "Boston, Wed 18 Jun: 510 orders, 13 drivers",
-        "Boston, Tue 17 Jun: 408 orders, 13 drivers",  # what was said the day before, of its own tomorrow
+        "Boston, Tue 17 Jun: 408 orders, 13 drivers",  # the forecast of the day before, for its own tomorrow
     ]
     assert "BOS-02: 146 orders (112–179), 4 drivers" in feed.entries[0].summary
     assert "NYC" not in answer.text
@@ -110,7 +111,7 @@ def test_a_feed_has_an_item_a_day_and_is_sent_again_only_when_it_changed(reader:
     assert newer.entries[1].id == feed.entries[1].id
 
 
-def test_a_link_shows_its_own_and_no_more(reader: Guest, url: str) -> None:
+def test_a_link_shows_only_its_scope(reader: Guest, url: str) -> None:
     depots, boston, whole = calendar(url, depot_id="BOS-01"), calendar(url, city="Boston"), calendar(url)
     statuses = {
         (name, query): reader(f"{path}{query}").status_code
@@ -132,7 +133,7 @@ def test_a_link_shows_its_own_and_no_more(reader: Guest, url: str) -> None:
     only = reader(f"{depots[1]}?depot=BOS-01").text
     assert "BOS-01" in only
     assert "BOS-02" not in only
-    admin = signed_in(reader.app, "ada")  # who sees all, and reads with this link what it shows
+    admin = signed_in(reader.app, "ada")  # sees all, but with this link only its scope
     assert "NYC" not in admin(rss_of(boston[1])).text
 
 
@@ -155,7 +156,7 @@ def test_a_revoked_link_and_a_link_of_a_screen_open_no_feed(reader: Guest, url: 
     assert reader(f"/feed/{token[:-1]}/ics").status_code == 404
 
 
-def test_an_admin_makes_an_address_on_the_page_and_others_read_whom_to_ask(reader: Guest, url: str) -> None:
+def test_admins_make_an_address_on_the_page_and_others_see_whom_to_ask(reader: Guest, url: str) -> None:
     ada, bob = signed_in(reader.app, "ada"), signed_in(reader.app, "bob")
     assert "In your calendar" in text(ada("/depot/BOS-01"))
     assert "Make an address" in text(ada("/subscribe?depot=BOS-01"))
@@ -172,7 +173,7 @@ def test_an_admin_makes_an_address_on_the_page_and_others_read_whom_to_ask(reade
     assert "to feed, BOS-01 alone" in entry.what
 
 
-def test_the_api_makes_feeds_too_and_refuses_what_no_feed_can_be(reader: Guest) -> None:
+def test_the_api_makes_feeds_and_rejects_invalid_ones(reader: Guest) -> None:
     ada = signed_in(reader.app, "ada")
     made = ada.writes("/api/v1/links", json={"view": "feed", "depot_id": "BOS-01"}).json()
     assert made["link"]["depot_id"] == "BOS-01"

@@ -1,4 +1,4 @@
-"""Machines ask whether the page is up and ready as often as they like, under any name, and cost a cached look."""
+"""Probes are answered without rate limit and under any host name, at the cost of a cached look."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ def app(url: str, monkeypatch: pytest.MonkeyPatch) -> FastAPI:
 
 @pytest.mark.parametrize("way", ["none", "header"])
 @pytest.mark.parametrize("host", ["", "evil.example", "10.1.2.3:8000", "localhost@x", "\xff"])
-def test_probes_are_answered_under_every_name_from_everywhere(app: FastAPI, url: str, way: str, host: str) -> None:
+def test_probes_are_answered_under_any_host_name_and_from_any_address(
+    app: FastAPI, url: str, way: str, host: str
+) -> None:
     page = app if way == "header" else house(url, declared(sign_in="none"))
     probe = Guest(page, {"Host": host.encode("latin-1"), "X-Forwarded-User": "ada"}, address="192.0.2.7")  # type: ignore[dict-item]
     for path in PROBES:
@@ -36,10 +38,10 @@ def test_probes_are_answered_under_every_name_from_everywhere(app: FastAPI, url:
         )
 
 
-def test_probes_are_never_rationed_and_say_more_to_whom_they_know(app: FastAPI) -> None:
+def test_probes_are_not_rate_limited_and_show_more_to_signed_in_people(app: FastAPI) -> None:
     stranger, vic = Guest(app), signed_in(app, "vic")
     assert {stranger(path).status_code for _ in range(20) for path in PROBES} == {200}
-    assert stranger("/").status_code == 401  # they cost nothing of what a stranger may ask
+    assert stranger("/").status_code == 401  # they do not count against the rate limit
     assert vic("/readyz").text == "publication 1 of harbor-fleet\n"
 
 
@@ -54,7 +56,7 @@ def test_many_probes_take_one_look_at_the_ledger(app: FastAPI, monkeypatch: pyte
     monkeypatch.setattr(PublicationStore, "edition", edition)
     probe = Guest(app)
     assert {probe("/readyz").status_code for _ in range(10)} == {200}
-    assert len(looks) <= 2  # the ledger's files have a stamp after the first
+    assert len(looks) <= 2  # two, as the ledger's files have a stamp only after the first
 
 
 @pytest.mark.parametrize("path", ["/", "/api/v1/publication", "/api/v1/runs?format=csv", "/api/v1/me", "/depot/BOS-01"])
@@ -67,7 +69,7 @@ def test_head_is_answered_as_get_without_the_body(url: str, app: FastAPI, path: 
     assert ada("/api/v1/depots/Nowhere", "HEAD").status_code == 404
 
 
-def test_head_signs_nobody_in_and_takes_no_link(app: FastAPI) -> None:
+def test_head_is_not_allowed_on_links(app: FastAPI) -> None:
     assert Guest(app)("/link/made-up", "HEAD").status_code == 405
 
 
@@ -75,7 +77,7 @@ def test_head_signs_nobody_in_and_takes_no_link(app: FastAPI) -> None:
     ("method", "path", "allowed"),
     [("DELETE", "/api/v1/publication", "GET, HEAD"), ("PUT", "/link/made-up", "GET"), ("PUT", "/", "GET, HEAD")],
 )
-def test_a_wrong_method_is_answered_with_all_that_the_address_takes(
+def test_a_wrong_method_is_answered_with_all_allowed_methods(
     app: FastAPI, method: str, path: str, allowed: str
 ) -> None:
     answer = signed_in(app, "ada")(path, method)

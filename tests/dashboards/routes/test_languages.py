@@ -1,4 +1,4 @@
-"""Every page in every language: whole, with nothing of the English left, and from right to left where that is so."""
+"""Every page in every language: complete, without leftover English, and right-to-left if required."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ PAGES = [
     "/?city=Bostn",
     "/nowhere",
 ]
-# Words of what nights wrote down for whoever runs the pipeline, and of names: no sentence of a page.
+# Text written by runs for operators, and names: not sentences of a page.
 STORED = re.compile(
     r"WAPE 12\.0.% is not below the champion's 9\.0.%|[Aa]dmitted: it misses less than the champion did"
     r"|forecaster \w+( list)? FILE( --reason \"why\")?|Free delivery weekend"
@@ -57,7 +57,8 @@ STORED = re.compile(
 LATE = N_("The newest reading is of {day}, {days} before the last complete day.")
 TWO = counted(2, "{n} day", "{n} days")
 ENGLISH = re.compile(r"\b(the|of|and|with|from|what|which|that|this|days?|orders?|depots?|drivers?|no|not)\b", re.I)
-ALSO = {"de": {"Depot", "depot", "Depots", "depots"}, "es": {"no", "No"}, "ar": set()}  # words of both languages
+# words that exist in both languages
+ALSO = {"de": {"Depot", "depot", "Depots", "depots"}, "es": {"no", "No"}, "ar": set()}
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +84,8 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> object:
 
 
 def _write_sentences(url: str) -> None:
-    """What a night writes down in sentences: its message, findings, and the reasons of a promotion and a canary."""
+    """Write the sentences that a run stores: its message, findings, and the reasons of a promotion
+    and a canary."""
     lost = sentence(N_("the champion could not be compared: {why}"), why=sentence(N_("no model was ever admitted")))
     removed = CleanupCounts(bundles=1200, checkpoints=1, caches=0, leftovers=2, runs=3, files=(9, 4)).sentence()
     with Ledger.open(url) as ledger:
@@ -101,7 +103,7 @@ def _write_sentences(url: str) -> None:
 
 
 def _findings() -> list[Finding]:
-    """One of a row, one of a batch and one of a reference table."""
+    """Return findings about a row, a batch and a reference table."""
     rows = pd.DataFrame({"source": ["a.csv"], "row": [7], "depot_id": ["BOS-01"]})
     of_row = RowSentences.of(
         contract._BROKEN,
@@ -129,7 +131,7 @@ def _ask(app: object, path: str, language: str) -> httpx.Response:
 
 
 def _texts(answer: httpx.Response) -> list[str]:
-    """What is read and what is read out: text nodes, and labels of elements."""
+    """Return visible text and screen-reader labels: text nodes, and labels of elements."""
     body = re.sub(r"<(style|script|code)\b.*?</\1>|<option value=\"[^\"]*\">[A-Z]{3}-\d\d</option>", " ", answer.text)
     body = body.partition('class="languages')[0]
     labels = re.findall(r'(?:aria-label|title|placeholder)="([^"]*)"', body)
@@ -152,7 +154,7 @@ def test_no_english_is_left_on_any_page(app: object, language: str) -> None:
     assert left == {}
 
 
-def test_what_a_night_wrote_down_is_told_with_the_readers_numbers_and_days(app: object) -> None:
+def test_stored_sentences_use_the_readers_numbers_and_days(app: object) -> None:
     def told(path: str, language: str) -> str:
         return " ".join(_texts(_ask(app, path, language))).replace("\N{NO-BREAK SPACE}", " ")
 
@@ -181,7 +183,7 @@ TWO_STOPS = re.compile(r"(?<!\.)\.\.(?!\.)")
 
 
 def moved(value: Any, days: timedelta) -> Any:
-    """The same a number of days later, whatever dates stand in it."""
+    """Shift a value by a number of days, including all dates in it."""
     if isinstance(value, date):
         return value + days
     if isinstance(value, tuple):
@@ -195,7 +197,7 @@ def moved(value: Any, days: timedelta) -> Any:
 def test_no_sentence_ends_with_two_full_stops_in_a_month_that_is_abbreviated(
     tmp_path_factory: pytest.TempPathFactory, language: str
 ) -> None:
-    """On the first of December: "1. Dez." ends with a stop of its own, wherever it stands."""
+    """On 1 December: the abbreviation "1. Dez." has its own full stop, wherever it is used."""
     url = f"sqlite:///{tmp_path_factory.mktemp('december') / 'ledger.db'}"
     later = date(2025, 11, 30) - CUTOFF
     fill(url, moved(earlier(), later), moved(with_plans(publication(4)), later))
@@ -210,14 +212,14 @@ def test_no_sentence_ends_with_two_full_stops_in_a_month_that_is_abbreviated(
     assert doubled == {}
 
 
-def test_english_is_told_where_a_language_has_no_catalogue_and_numbers_are_the_readers(app: object) -> None:
+def test_falls_back_to_english_sentences_with_the_readers_number_format(app: object) -> None:
     page = _ask(app, "/", "fr-FR,fr;q=0.9").text
     assert '<html lang="en" dir="ltr">' in page
     assert "Orders expected tomorrow, Wed 18 Jun" in page
     assert _ask(app, "/", "fr, es;q=0.5").text.count("Pedidos previstos mañana, mié, 18 jun") > 0
 
 
-def test_whoever_chooses_a_language_keeps_it_whatever_the_browser_asks_for(app: object) -> None:
+def test_a_chosen_language_overrides_the_browsers(app: object) -> None:
     async def visit() -> tuple[httpx.Response, ...]:
         transport = httpx.ASGITransport(app)  # type: ignore[arg-type]
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8000") as client:
@@ -238,15 +240,13 @@ def test_whoever_chooses_a_language_keeps_it_whatever_the_browser_asks_for(app: 
     assert "Accept-Language" in after.headers["vary"]
 
 
-def test_a_choice_of_language_leads_to_no_other_host(app: object) -> None:
+def test_choosing_a_language_never_redirects_to_another_host(app: object) -> None:
     answer = ask_locally(app, "GET", "/%2Felsewhere.example?language=de")
     assert answer.headers["location"] == "/elsewhere.example"
 
 
 @pytest.mark.parametrize(("header", "language"), [("", "de"), ("fr", "de"), ("ar-EG", "ar"), ("en", "en")])
-def test_the_pipelines_language_is_for_whoever_asks_for_none_that_there_is(
-    url: str, header: str, language: str, tmp_path: Path
-) -> None:
+def test_the_pipelines_language_is_the_default(url: str, header: str, language: str, tmp_path: Path) -> None:
     fill(url, publication(1))
     file = tmp_path / "pipeline.yaml"
     source = "demand: {source: {kind: csv, path: demand.csv}}"
@@ -257,6 +257,6 @@ def test_the_pipelines_language_is_for_whoever_asks_for_none_that_there_is(
     assert f'<html lang="{language}"' in page
 
 
-def test_signs_stand_before_their_numbers_from_right_to_left_too(app: object) -> None:
+def test_signs_precede_their_numbers_in_right_to_left_scripts_too(app: object) -> None:
     assert re.search(r"\N{LEFT-TO-RIGHT MARK}[+−]\d", "".join(_ask(app, path, "ar").text for path in PAGES))
     assert "\N{LEFT-TO-RIGHT MARK}" not in "".join(_ask(app, path, "de").text for path in PAGES)

@@ -1,4 +1,4 @@
-"""Totals of levels and weeks, at the API and on the board."""
+"""Totals of levels and weeks, in the API and on the board."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def numbers(middle: float) -> tuple[float, ...]:
 
 @pytest.fixture
 def store(url: str) -> PublicationStore:
-    """Six depots in three cities of two regions; totals by day, and a week's."""
+    """Store six depots in three cities of two regions; totals by day, and for a week."""
     whole = publication()
     regions = [{**depot.attributes, "region": REGIONS[depot.attributes["city"]]} for depot in whole.depots]
     depots = tuple(
@@ -70,7 +70,7 @@ def test_the_api_has_every_level_by_day_and_by_week(get: Get) -> None:
     assert "joint path" in schemas["LevelOut"]["description"]
 
 
-def test_what_asked_for_totals_of_cities_gets_what_it_got_before(get: Get) -> None:
+def test_the_totals_view_still_has_only_cities(get: Get) -> None:
     rows = get("/api/v1/totals").json()["rows"]
     assert {row["city"] for row in rows} == {None, *CITIES}
     assert len(rows) == 4 * 7
@@ -84,7 +84,7 @@ def test_each_depot_has_its_week(get: Get) -> None:
     assert "7 days: 700, 680–720" in text(get("/depot/BOS-01"))
 
 
-def test_the_board_sums_up_by_the_level_that_is_chosen(get: Get) -> None:
+def test_the_board_shows_totals_of_the_chosen_level(get: Get) -> None:
     def groups(address: str) -> list[str]:
         [totals] = re.findall(r'<tbody class="totals">.*?</tbody>', get(address).text, re.S)
         return re.findall(r'<th scope="row">(?:<a [^>]+>)?([^<]+?)(?:</a>)? <small>', totals)
@@ -103,7 +103,7 @@ def test_the_board_sums_up_by_the_level_that_is_chosen(get: Get) -> None:
     assert len(get("/?by=region&city=south&format=csv").text.splitlines()) == 1 + 2 * 7
 
 
-def test_who_sees_some_cities_sees_no_group_that_may_have_depots_elsewhere(store: PublicationStore) -> None:
+def test_readers_of_some_cities_see_no_group_with_possible_depots_elsewhere(store: PublicationStore) -> None:
     some: Edition = store.edition(frozenset({"Boston", "New York"}))
     assert {(row.level, row.name) for row in api_rows.levels(some).rows} == {("city", "Boston"), ("city", "New York")}
     shown = board(some, BoardQuery(level="region"))

@@ -1,4 +1,4 @@
-"""A person's own week, by a real night: what their link opens, their answers, and the plan that follows."""
+"""A person's own week, after a real run: their link, their answers, and the resulting plan."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def reply(browser: Guest, answer: str, shift: str, day: object = THURSDAY, csrf:
 
 
 def marks(browser: Guest, person: str = "Bo") -> list[tuple[str, str]]:
-    """What a planner sees of a person's answers, by day."""
+    """Return a person's answers as a planner sees them, by day."""
     edition = browser.app.state.access_context.store.edition()
     week = depot_week(edition, edition.depot("A"))
     assert week is not None
@@ -76,7 +76,7 @@ def audit(spec: Spec) -> list[str]:
         return [entry.what for entry in access.entries(connection, spec.name) if entry.method == "POST"]
 
 
-def test_a_link_of_a_person_opens_their_week_and_nothing_else(call: Call, fleet: Fleet) -> None:
+def test_a_persons_link_opens_only_their_week(call: Call, fleet: Fleet) -> None:
     links = addresses(call, fleet)
     assert list(links)[:2] == ["Ana", "Bo"]
     assert len(links) == 11
@@ -98,7 +98,7 @@ def test_a_link_of_a_person_opens_their_week_and_nothing_else(call: Call, fleet:
     assert ana("/my-week/calendar").content != bo("/my-week/calendar").content
 
 
-def test_a_confirmation_is_seen_by_planners_and_taken_back(call: Call, fleet: Fleet) -> None:
+def test_planners_see_a_confirmation_and_it_can_be_withdrawn(call: Call, fleet: Fleet) -> None:
     bo = guest(fleet.spec, addresses(call, fleet, "--person", "Bo")["Bo"])
     assert [reply(bo, "confirmed", "early") for _ in range(2)] == [303, 303]
     assert "Thu 11 Apr early 06:00–14:00 · Confirmed Offer to colleagues Decline Withdraw answer" in text(
@@ -110,7 +110,7 @@ def test_a_confirmation_is_seen_by_planners_and_taken_back(call: Call, fleet: Fl
     assert "06:00–14:00 Confirm Offer to colleagues Decline" in text(bo("/my-week"))
 
 
-def test_a_refusal_changes_the_plan_at_once_until_it_is_taken_back(call: Call, fleet: Fleet) -> None:
+def test_a_declined_shift_changes_the_plan_until_it_is_withdrawn(call: Call, fleet: Fleet) -> None:
     bo = guest(fleet.spec, addresses(call, fleet, "--person", "Bo")["Bo"])
     planner = signed_in(bo.app, "vic")
     before = planner("/depot/A")
@@ -125,7 +125,7 @@ def test_a_refusal_changes_the_plan_at_once_until_it_is_taken_back(call: Call, f
     assert bo_plan.assigned == ()
 
 
-def test_a_wish_for_a_free_day_is_granted_where_another_can_work(call: Call, tmp_path: Path, fleet: Fleet) -> None:
+def test_a_wish_for_a_free_day_is_granted_if_another_person_can_work(call: Call, tmp_path: Path, fleet: Fleet) -> None:
     no_wishes = guest(fleet.spec, addresses(call, fleet, "--person", "Bo")["Bo"])
     assert "I would like this day off" not in text(no_wishes("/my-week"))
     staffing = STAFFING.replace("staffing: {", "staffing: {spread_weight: 5, ")
@@ -143,7 +143,7 @@ def test_a_wish_for_a_free_day_is_granted_where_another_can_work(call: Call, tmp
     assert "asked for this day off" not in text(bo("/my-week"))
 
 
-def test_taking_an_answer_back_leaves_what_a_planner_set(call: Call, fleet: Fleet) -> None:
+def test_withdrawing_an_answer_keeps_a_planners_edit(call: Call, fleet: Fleet) -> None:
     bo = guest(fleet.spec, addresses(call, fleet, "--person", "Bo")["Bo"])
     shift_edits.save(fleet.spec, "A", [ShiftEdit("Bo", THURSDAY, "early")], by="vic")
     assert reply(bo, "confirmed", "early") == 303
@@ -156,7 +156,7 @@ def test_taking_an_answer_back_leaves_what_a_planner_set(call: Call, fleet: Flee
     assert "Confirmed" in text(bo("/my-week"))
 
 
-def test_a_free_day_ahead_is_declined(call: Call, fleet: Fleet) -> None:
+def test_a_free_day_can_be_declined(call: Call, fleet: Fleet) -> None:
     free = next(who.name for who in plan(fleet.spec).positions if THURSDAY not in {duty.date for duty in who.duties})
     browser = guest(fleet.spec, addresses(call, fleet, "--person", free)[free])
     assert "Thu 11 Apr No shift I cannot work on this day" in text(browser("/my-week"))
@@ -165,8 +165,8 @@ def test_a_free_day_ahead_is_declined(call: Call, fleet: Fleet) -> None:
     assert marks(browser, free)[1] == ("✗", "cannot work")
 
 
-def test_a_shift_that_nobody_takes_is_open_in_a_published_week(call: Call, tmp_path: Path) -> None:
-    """The schedule is of crews as they are wanted: it changes, and costs a premium, where these do."""
+def test_an_uncovered_shift_stays_open_in_a_published_week(call: Call, tmp_path: Path) -> None:
+    """The schedule covers wanted crews: it changes, and costs a premium, only if these do."""
     noticed = STAFFING.replace("cost_idle: 22", "cost_idle: 22, notice_days: 2, change_premium: [{removed: 9}]")
     few = noticed.replace("per_depot: 9", "per_depot: 0") + PAGE
     spec = publish_nights(tmp_path / "few", fleets.counts("AB"), staffing=few, people=PEOPLE).spec
@@ -185,11 +185,11 @@ def test_a_shift_that_nobody_takes_is_open_in_a_published_week(call: Call, tmp_p
         assert schedules.read_told(connection, spec.name, THURSDAY) == told
 
 
-def test_an_answer_that_cannot_be_is_refused_and_changes_nothing(call: Call, fleet: Fleet) -> None:
+def test_rejects_invalid_answers_without_changes(call: Call, fleet: Fleet) -> None:
     link = addresses(call, fleet, "--person", "Bo")["Bo"]
     bo = guest(fleet.spec, link)
     before = plan(fleet.spec)
-    assert reply(bo, "confirmed", "late") == 422  # another shift by now
+    assert reply(bo, "confirmed", "late") == 422  # the shift has changed
     assert reply(bo, "confirmed", "early", THURSDAY + 30 * DAY) == 422
     assert reply(bo, "sworn", "early") == 422
     assert reply(bo, "declined", "early", csrf="x") == 403
@@ -197,12 +197,12 @@ def test_an_answer_that_cannot_be_is_refused_and_changes_nothing(call: Call, fle
     assert reply(bo, "declined", "early", csrf=token(anas)) == 403
     late = guest(fleet.spec, link, NOW + timedelta(days=2))
     assert "11 Apr" not in text(late("/my-week"))
-    assert reply(late, "declined", "early") == 422  # it is over
+    assert reply(late, "declined", "early") == 422  # the day is over
     assert plan(fleet.spec) == before
     assert audit(fleet.spec) == []
 
 
-def test_a_link_of_a_person_is_made_for_somebody_who_is_planned(call: Call, fleet: Fleet) -> None:
+def test_a_persons_link_requires_a_planned_person(call: Call, fleet: Fleet) -> None:
     for options, why in (
         (("person", "--depot", "A", "--person", "Cy"), "--person: found 'Cy', wanted one of Ana, Bo, full-time 1"),
         (("person", "--person", "Bo"), "--depot: found None, wanted a depot whose people are planned"),
@@ -216,14 +216,14 @@ def test_a_link_of_a_person_is_made_for_somebody_who_is_planned(call: Call, flee
     assert "person, A, Bo" in call("links", fleet.file)[1]
 
 
-def test_a_revoked_link_of_a_person_opens_nothing(call: Call, fleet: Fleet) -> None:
+def test_a_persons_revoked_link_opens_nothing(call: Call, fleet: Fleet) -> None:
     bo = guest(fleet.spec, addresses(call, fleet, "--person", "Bo")["Bo"])
     number = call("links", fleet.file)[1].split()[0]
     assert call("links", fleet.file, "--revoke", number)[0] == 0
     assert bo("/my-week").status_code == 401
 
 
-def test_who_is_not_planned_any_more_is_told(call: Call, fleet: Fleet) -> None:
+def test_explains_that_a_person_is_no_longer_planned(call: Call, fleet: Fleet) -> None:
     bo = guest(fleet.spec, addresses(call, fleet, "--person", "Bo")["Bo"])
     with Ledger.open(fleet.spec.ledger_url) as ledger, ledger.transaction() as connection:
         assert plan_rows.forget_person(connection, fleet.spec.name, "A", "Bo") == 2
@@ -236,7 +236,7 @@ def take(browser: Guest, shift: str, day: object = THURSDAY) -> int:
     return browser("/my-week", "POST", data={"take": shift, "day": str(day), "csrf": token(browser)}).status_code
 
 
-def test_a_shift_that_is_offered_stays_until_a_colleague_takes_it(call: Call, fleet: Fleet) -> None:
+def test_an_offered_shift_stays_until_a_colleague_takes_it(call: Call, fleet: Fleet) -> None:
     free = next(who.name for who in plan(fleet.spec).positions if THURSDAY not in {duty.date for duty in who.duties})
     links = addresses(call, fleet)
     bo, other = guest(fleet.spec, links["Bo"]), guest(fleet.spec, links[free])
@@ -251,13 +251,13 @@ def test_a_shift_that_is_offered_stays_until_a_colleague_takes_it(call: Call, fl
     assert take(other, "early") == 303
     assert (shift_of(fleet.spec, "Bo"), shift_of(fleet.spec, free)) == ("", "early")
     assert day(current(fleet.spec)).drivers == crew
-    assert take(other, "early") == 422  # nobody offers it any more
+    assert take(other, "early") == 422  # no longer offered
     assert "Take early" not in text(guest(fleet.spec, links["full-time 9"])("/my-week"))
     assert audit(fleet.spec) == ["took over early of 2024-04-11 at A", "offered early of 2024-04-11 at A"]
 
 
-def test_an_offer_is_for_those_who_may_take_it(call: Call, fleet: Fleet) -> None:
-    """Bo cannot work late, and whoever works on that day already is offered nothing."""
+def test_only_eligible_people_see_an_offer(call: Call, fleet: Fleet) -> None:
+    """Bo cannot work late, and people who already work on that day get no offers."""
     late = next(who.name for who in plan(fleet.spec).positions if shift_of(fleet.spec, who.name) == "late")
     links = addresses(call, fleet)
     assert reply(guest(fleet.spec, links["Bo"]), "declined", "early") == 303

@@ -1,4 +1,4 @@
-"""The page says what the ledger says, in plain words."""
+"""The pages show the ledger's content in plain words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from tests.dashboards.visitor import Get, text, visitor
 
 
 def simple(depot_id: str, tomorrow: float, city: str = "Boston", drivers: int | None = None) -> PublishedDepot:
-    """Closed on the third day; 20 below and above; tomorrow is the second day."""
+    """Return a depot closed on the third day; quantiles are 20 below and above; tomorrow is the
+    second day."""
     days = []
     for step in range(1, 8):
         quantiles = tuple(tomorrow + step - 2 + z for z in (-20, -10, 0, 10, 20)) if step != 3 else (0.0,) * 5
@@ -25,7 +26,7 @@ def simple(depot_id: str, tomorrow: float, city: str = "Boston", drivers: int | 
     return PublishedDepot(depot_id, tuple(days), (RecentDay(CUTOFF, 97.0),), {"city": city})
 
 
-def test_the_network_page_tells_tomorrows_orders_in_all_and_depot_by_depot(url: str) -> None:
+def test_the_network_page_shows_tomorrows_orders_in_total_and_by_depot(url: str) -> None:
     depots = (simple("A1", 1200, drivers=27), simple("A2", 100, drivers=3), simple("B1", 31, "York", drivers=1))
     fill(url, replace(publication(), depots=depots))
     page = text(visitor(url)("/"))
@@ -39,13 +40,13 @@ def test_the_network_page_tells_tomorrows_orders_in_all_and_depot_by_depot(url: 
 
 
 def totals(*cities: str) -> tuple[PublishedTotal, ...]:
-    """The network's 1,345 (tomorrow) within 1,245–1,445, and each city's 500 with 50 to either side."""
+    """Return totals: the network's 1,345 (tomorrow) within 1,245–1,445, and each city's 500 ± 50."""
     days = [CUTOFF + timedelta(days=step) for step in range(1, 8)]
     network = [PublishedTotal("", day, (1244.0 + i, 1300, 1344.0 + i, 1400, 1444.0 + i)) for i, day in enumerate(days)]
     return (*network, *(PublishedTotal(city, day, (450, 480, 500, 520, 550)) for city in cities for day in days))
 
 
-def test_totals_have_a_range_of_their_own_where_they_were_published(url: str) -> None:
+def test_published_totals_have_their_own_range(url: str) -> None:
     depots = (simple("A1", 1200, drivers=27), simple("A2", 100, drivers=3), simple("B1", 31, "York", drivers=1))
     fill(url, replace(publication(), depots=depots, totals=totals("Boston", "York")))
     get = visitor(url)
@@ -67,13 +68,13 @@ def test_totals_have_a_range_of_their_own_where_they_were_published(url: str) ->
     assert [(row["city"], row["drivers"]) for row in rows[7::7]] == [("Boston", 30), ("York", 1)]
 
 
-def test_depots_without_a_city_are_told_their_own_medians_and_not_the_networks_total(url: str) -> None:
+def test_depots_without_a_city_show_their_own_medians_not_the_networks_total(url: str) -> None:
     depots = (simple("A1", 1200, drivers=27), simple("B1", 31, "York", drivers=1), simple("C1", 40, "", drivers=2))
     fill(url, replace(publication(), depots=depots, totals=totals("Boston", "York")))
     assert "Without a city 1 depot 39 2 40 2 closed" in text(visitor(url)("/"))
 
 
-def test_a_day_on_which_no_depot_opens_is_closed_and_no_day_of_0_orders(url: str) -> None:
+def test_a_day_without_open_depots_is_closed_rather_than_0_orders(url: str) -> None:
     depots = (simple("A1", 1200, drivers=27), simple("B1", 31, "York", drivers=1))
     fill(url, replace(publication(), depots=depots, totals=totals("Boston", "York")))
     get = visitor(url, NOON + timedelta(days=1))  # tomorrow is the closed third day
@@ -84,7 +85,7 @@ def test_a_day_on_which_no_depot_opens_is_closed_and_no_day_of_0_orders(url: str
     assert "Boston closed York closed" in wall
 
 
-def test_a_wall_says_how_many_depots_found_no_place(url: str) -> None:
+def test_a_wall_shows_how_many_depots_did_not_fit(url: str) -> None:
     def tiles(depots: int) -> int:
         fill(url, replace(publication(run_id=f"{depots}"), depots=tuple(simple(f"A{i}", 100) for i in range(depots))))
         return visitor(url)("/wall?city=Boston").text.partition('class="tiles"')[2].partition("</ul>")[0].count("<li>")
@@ -105,7 +106,7 @@ def test_one_citys_total_is_the_networks(url: str) -> None:
     assert "Orders expected tomorrow, Wed 18 Jun 1,345" in text(visitor(url)("/wall?city=Boston"))
 
 
-def test_the_network_page_tells_how_good_the_forecasts_are_and_where_they_come_from(get: Get) -> None:
+def test_the_network_page_shows_quality_and_origin_of_the_forecasts(get: Get) -> None:
     page = text(get("/"))
     assert "new model Made by the newest model: it was trained this night and admitted." in page
     assert "Published Tue 17 Jun, 03:24 EDT" in page
@@ -123,17 +124,17 @@ def test_each_tier_is_named_and_explained(url: str, tier: str, path: str) -> Non
     assert "This night's model was 2 % worse." in page
 
 
-def test_a_depots_page_tells_the_same_numbers_as_its_table_and_the_network_page(url: str) -> None:
+def test_a_depots_page_matches_its_table_and_the_network_page(url: str) -> None:
     fill(url, replace(publication(), depots=(simple("A1", 1200, drivers=27),)))
     page = text(visitor(url)("/depot/A1"))
     assert "Orders expected tomorrow, Wed 18 Jun 1,200 80 % range 1,180–1,220 · 27 drivers" in page
     assert "Tue 17 Jun today 1,199 1,179–1,219 27" in page
     assert "Wed 18 Jun tomorrow 1,200 1,180–1,220 27" in page
     assert "Thu 19 Jun closed –" in page
-    assert "Mon 16 Jun 97" in page  # what came
+    assert "Mon 16 Jun 97" in page  # the actual
 
 
-def test_a_depots_picture_says_in_words_what_it_shows_and_names_the_days_to_know(get: Get) -> None:
+def test_a_depots_chart_has_a_text_alternative_and_names_marked_days(get: Get) -> None:
     answer = get("/depot/BOS-01")
     assert answer.text.count('role="img"') == 2
     assert '<title id="wide-t">Orders a day: 35 days behind, 7 days ahead</title>' in answer.text
@@ -144,7 +145,7 @@ def test_a_depots_picture_says_in_words_what_it_shows_and_names_the_days_to_know
     assert "Thu 5 Jun not known" in page
 
 
-def test_without_drivers_no_page_speaks_of_them(url: str) -> None:
+def test_pages_do_not_mention_drivers_if_none_are_planned(url: str) -> None:
     fill(url, replace(publication(), depots=tuple(depot(i, staffed=False) for i in range(3))))
     get = visitor(url)
     assert "river" not in text(get("/"))
@@ -161,7 +162,7 @@ def test_without_cities_the_depots_are_one_list(url: str) -> None:
 @pytest.mark.parametrize(
     "depot_id", [ODD_ID, "a/b/c", "/", "<script>alert(1)</script>", "{{ 7*7 }}", "100 %", "x" * 300]
 )
-def test_a_depot_is_found_and_shown_harmless_whatever_its_id(url: str, depot_id: str) -> None:
+def test_depots_with_any_id_are_found_and_escaped(url: str, depot_id: str) -> None:
     fill(url, replace(publication(), depots=(depot(0, depot_id), depot(1))))
     get = visitor(url)
     links = re.findall(r'<th scope="row"><a href="(/depot/[^"]+)">', get("/").text)
@@ -174,7 +175,7 @@ def test_a_depot_is_found_and_shown_harmless_whatever_its_id(url: str, depot_id:
     assert get(f"/api/v1/depots/{quote(depot_id, safe='')}").json()["depot_id"] == depot_id
 
 
-def test_words_of_the_data_are_never_markup(url: str) -> None:
+def test_texts_from_the_data_are_escaped(url: str) -> None:
     evil = "<script>alert(1)</script>\"'"
     first = depot(0)
     marks = tuple(replace(mark, name=evil, kind=evil) for mark in first.marks)
@@ -185,7 +186,7 @@ def test_words_of_the_data_are_never_markup(url: str) -> None:
         assert "<script>" not in get(path).text
 
 
-def test_the_api_tells_the_same_as_the_page(url: str) -> None:
+def test_the_api_matches_the_page(url: str) -> None:
     fill(url, replace(publication(), depots=(simple("A1", 1200, drivers=27), simple("A2", 100))))
     get = visitor(url)
     body = get("/api/v1/publication").json()
@@ -215,7 +216,7 @@ def test_after_midnight_tomorrow_is_the_next_day_in_the_pipelines_zone(url: str)
     assert "Orders expected Tue 17 Jun" in text(visitor(url, NOON + timedelta(days=90))("/"))
 
 
-def test_stale_forecasts_say_so_on_every_page(url: str) -> None:
+def test_every_page_warns_of_stale_forecasts(url: str) -> None:
     fill(url, publication())
     get = visitor(url, NOON + timedelta(days=7))
     for path in ("/", "/depot/BOS-01"):
@@ -223,14 +224,14 @@ def test_stale_forecasts_say_so_on_every_page(url: str) -> None:
     assert "8 days old" in get("/api/v1/publication").json()["about"]["stale"]
 
 
-def test_a_past_night_run_again_is_no_alarm(url: str) -> None:
+def test_a_replayed_past_night_raises_no_alarm(url: str) -> None:
     fill(url, publication(published_at=NOON + timedelta(days=7)))
     page = text(visitor(url, NOON + timedelta(days=7))("/"))
     assert "A past night, run again." in page
     assert "These forecasts are stale." not in page
 
 
-def test_the_worker_is_at_the_root_and_asked_for_anew(url: str) -> None:
+def test_the_service_worker_is_at_the_root_and_revalidated(url: str) -> None:
     answer = visitor(url)("/worker.js")
     assert answer.headers["content-type"].startswith("text/javascript")
     assert answer.headers["cache-control"] == "no-cache"
@@ -239,7 +240,7 @@ def test_the_worker_is_at_the_root_and_asked_for_anew(url: str) -> None:
 @pytest.mark.parametrize(
     "depot_id", ["<img src=x onerror=alert(1)>", "\"'`><", "🚚🏳️‍🌈", "x" * 10_000, "=1+1", "../../etc"]
 )
-def test_a_depots_name_does_no_harm_in_any_view(
+def test_depot_names_are_escaped_in_every_view(
     url: str, tmp_path_factory: pytest.TempPathFactory, depot_id: str
 ) -> None:
     odd_url = f"sqlite:///{tmp_path_factory.mktemp('odd') / 'ledger.db'}"

@@ -1,4 +1,4 @@
-"""Planners read why a day changed, and write only from this machine and a page of ours."""
+"""Planners see why a day changed, and can write only from this machine and a page of ours."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.dashboards.seed import NOON, depot, fill, publication
 from tests.dashboards.visitor import Get, ask_locally, text
 from tests.mutations import CELLS
 
-DAY = depot(0).days[1]  # Wednesday 18 June
+DAY = depot(0).days[1]  # Wednesday, 18 June
 CHANGE = PublishedChange(
     date(2025, 6, 16),
     round(DAY.quantiles[2]) - 12,
@@ -33,7 +33,7 @@ WHOLE = round(DAY.quantiles[2])
 
 
 def _with(days: tuple[PublishedDay, ...]) -> Publication:
-    """A later night's publication of one depot."""
+    """Return a later run's publication of one depot."""
     return replace(publication(1, run_id="night-2"), depots=(replace(depot(0), days=days),))
 
 
@@ -54,7 +54,7 @@ def app(url: str, spec: Spec) -> FastAPI:
     return create_app(url, pipeline="harbor-fleet", clock=lambda: NOON, spec=spec)
 
 
-def test_the_depots_page_tells_why_and_the_api_the_parts(url: str, get: Get) -> None:
+def test_the_depots_page_explains_a_change_and_the_api_has_its_parts(url: str, get: Get) -> None:
     assert "No forecast of these days was published the day before." in text(get("/depot/BOS-01"))
     fill(url, _with(tuple(replace(day, change=CHANGE) if day == DAY else day for day in depot(0).days)))
     page = get("/depot/BOS-01")
@@ -64,19 +64,19 @@ def test_the_depots_page_tells_why_and_the_api_the_parts(url: str, get: Get) -> 
     assert change["before"] + sum(orders for _, orders in change["parts"]) == WHOLE
 
 
-def test_a_page_without_a_pipeline_file_is_for_reading(get: Get) -> None:
+def test_a_page_without_a_pipeline_file_is_read_only(get: Get) -> None:
     assert "What if" not in get("/depot/BOS-01").text
     assert get("/overrides").status_code == 404
     assert get("/api/v1/overrides", "POST").status_code == 404
 
 
-def test_a_browsers_form_on_a_page_of_ours_is_let_through(app: FastAPI) -> None:
+def test_accepts_a_browsers_form_from_our_own_page(app: FastAPI) -> None:
     headers = {"origin": "null", "sec-fetch-site": "same-origin"}
     answer = ask_locally(app, "POST", "/overrides", data=WISH, headers=headers)
     assert (answer.status_code, answer.headers.get("location")) == (303, "/day/2025-06-18/BOS-01")
 
 
-def test_an_override_is_written_down_though_the_page_cannot_show_it_yet(app: FastAPI, url: str) -> None:
+def test_stores_an_override_before_the_page_can_show_it(app: FastAPI, url: str) -> None:
     answer = ask_locally(app, "POST", "/api/v1/overrides", json=WISH)
     assert answer.status_code == 201
     assert (
@@ -91,7 +91,7 @@ def test_an_override_is_written_down_though_the_page_cannot_show_it_yet(app: Fas
 
 
 @pytest.mark.parametrize("body", [b'{"note": "\\ud800"}', b"[" * 5000])
-def test_what_no_text_or_object_can_hold_is_refused_in_a_sentence(app: FastAPI, body: bytes) -> None:
+def test_rejects_invalid_json_and_unicode_with_a_sentence(app: FastAPI, body: bytes) -> None:
     headers = {"content-type": "application/json"}
     answer = ask_locally(app, "POST", "/api/v1/overrides", content=body, headers=headers)
     assert (answer.status_code, answer.json()["detail"][:20]) == (422, "found something else")
@@ -107,7 +107,7 @@ def test_what_no_text_or_object_can_hold_is_refused_in_a_sentence(app: FastAPI, 
         ({"x-forwarded-for": "192.0.2.1"}, "this request came through a proxy"),
     ],
 )
-def test_nobody_elsewhere_and_no_page_of_others_may_write(
+def test_rejects_writes_from_other_machines_and_sites(
     app: FastAPI, url: str, headers: Mapping[str, str], sentence: str
 ) -> None:
     answer = ask_locally(app, "POST", "/api/v1/overrides", json=WISH, headers=headers)
@@ -134,14 +134,14 @@ def test_nobody_elsewhere_and_no_page_of_others_may_write(
         ({"by": "\x1b[31m"}, "by: found '\\x1b[31m', wanted letters"),
     ],
 )
-def test_a_wrong_wish_is_answered_in_a_sentence(app: FastAPI, wrong: Mapping[str, object], sentence: str) -> None:
+def test_rejects_an_invalid_override_with_a_sentence(app: FastAPI, wrong: Mapping[str, object], sentence: str) -> None:
     answer = ask_locally(app, "POST", "/api/v1/overrides", json={**WISH, **wrong})
     assert (answer.status_code, sentence in answer.json()["detail"]) == (422, True), answer.text
 
 
 @pytest.mark.parametrize("name", WISH)
 @pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.exhaustive)])
-def test_whatever_a_wish_holds_is_answered_in_a_sentence(app: FastAPI, name: str, every: int) -> None:
+def test_answers_any_override_content_with_a_sentence(app: FastAPI, name: str, every: int) -> None:
     far = [1e300, -1e300, 2**63, -(2**70), float("nan"), float("inf"), float("-inf")]
     values = [*CELLS, *far, [1], [[[]]] * 9, {"a": [1]}, True, None, 3.5]
     for value in values[[*WISH].index(name) % every :: every]:
@@ -161,7 +161,7 @@ def test_whatever_a_wish_holds_is_answered_in_a_sentence(app: FastAPI, name: str
     assert ask_locally(app, "GET", "/overrides").status_code == 200
 
 
-def test_a_what_if_without_the_nights_inputs_says_so(app: FastAPI) -> None:
+def test_reports_a_what_if_without_saved_inputs(app: FastAPI) -> None:
     answer = ask_locally(app, "GET", "/api/v1/what-if?depot=BOS-01&date=2025-06-18&kind=promo&value=1")
     assert answer.status_code == 409
     assert "the planning tool is not available until tonight's run" in answer.json()["detail"]
@@ -170,7 +170,7 @@ def test_a_what_if_without_the_nights_inputs_says_so(app: FastAPI) -> None:
     assert ask_locally(app, "GET", "/day/2025-06-18/Nowhere").status_code == 404
 
 
-def test_overrides_and_their_worth_are_files_in_which_nothing_runs(app: FastAPI, url: str) -> None:
+def test_csv_files_of_overrides_contain_no_formulas(app: FastAPI, url: str) -> None:
     saved = ask_locally(app, "POST", "/api/v1/overrides", json=WISH | {"by": "=1+1", "note": "@storm"})
     assert saved.status_code == 201
     [row] = csv.DictReader(io.StringIO(ask_locally(app, "GET", "/api/v1/overrides?format=csv").text))
@@ -182,13 +182,13 @@ def test_overrides_and_their_worth_are_files_in_which_nothing_runs(app: FastAPI,
     assert worth.text.splitlines()[1].startswith("all,")
 
 
-def test_a_form_that_is_no_form_is_refused(app: FastAPI) -> None:
+def test_rejects_malformed_forms(app: FastAPI) -> None:
     assert ask_locally(app, "POST", "/overrides", content=b"x" * 20_000).status_code == 422
     assert ask_locally(app, "POST", "/overrides", content=b"\xff").status_code == 422
     assert ask_locally(app, "POST", "/api/v1/overrides", json=[]).status_code == 422
 
 
-def test_a_published_override_is_told_with_the_models_number(url: str, get: Get) -> None:
+def test_a_published_override_is_shown_with_the_models_number(url: str, get: Get) -> None:
     override = PublishedOverride(
         1, 200, DAY.quantiles, "weather", "storm", "<Ana>", datetime(2025, 6, 17, tzinfo=UTC), DAY.target_date
     )
@@ -198,7 +198,7 @@ def test_a_published_override_is_told_with_the_models_number(url: str, get: Get)
     assert f"200 orders by <Ana> (weather: storm), until Wed 18 Jun; the model says {WHOLE:,}." in page
 
 
-def test_a_group_is_saved_as_one_wish_and_its_body_is_in_the_schema(app: FastAPI, url: str) -> None:
+def test_a_group_is_saved_in_one_request_and_its_body_is_in_the_schema(app: FastAPI, url: str) -> None:
     group = {"depot_ids": ["BOS-01", "NYC-01"], "first": "2025-06-18", "last": "2025-06-19", "percent": 10}
     group |= {"reason": "weather", "by": "Ana"}
     answer = ask_locally(app, "POST", "/api/v1/overrides/group", json=group)
@@ -218,7 +218,7 @@ def test_a_group_is_saved_as_one_wish_and_its_body_is_in_the_schema(app: FastAPI
         assert body["additionalProperties"] is False
 
 
-def test_numbers_of_a_saved_override_are_written_as_its_reader_does(app: FastAPI) -> None:
+def test_numbers_of_a_saved_override_use_the_readers_format(app: FastAPI) -> None:
     wish = {"depot_id": "BOS-01", "target_date": "2025-06-18", "orders": 1234, "reason": "weather", "by": "Ana"}
     answer = ask_locally(app, "POST", "/api/v1/overrides", json=wish, headers={"Accept-Language": "de"})
     assert " 1.234 " in answer.json()["said"]
@@ -240,13 +240,13 @@ def test_numbers_of_a_saved_override_are_written_as_its_reader_does(app: FastAPI
         ({"depots": ["BOS-01"]}, "depots: found ['BOS-01'], extra inputs are not permitted"),
     ],
 )
-def test_a_wrong_group_is_answered_in_a_sentence(app: FastAPI, wrong: Mapping[str, object], sentence: str) -> None:
+def test_rejects_an_invalid_group_with_a_sentence(app: FastAPI, wrong: Mapping[str, object], sentence: str) -> None:
     group = {"depot_ids": ["BOS-01"], "first": "2025-06-18", "percent": 10, "reason": "weather", "by": "Ana"} | wrong
     answer = ask_locally(app, "POST", "/api/v1/overrides/group", json=group)
     assert (answer.status_code, answer.json()["detail"][: len(sentence)]) == (422, sentence)
 
 
-def test_a_what_if_needs_its_number(app: FastAPI) -> None:
+def test_rejects_a_what_if_without_its_number(app: FastAPI) -> None:
     for kind in ("orders", "percent", "promo"):
         answer = ask_locally(app, "GET", f"/api/v1/what-if?depot=BOS-01&date=2025-06-18&kind={kind}")
         assert (answer.status_code, answer.json()["detail"]) == (
@@ -255,12 +255,12 @@ def test_a_what_if_needs_its_number(app: FastAPI) -> None:
         )
 
 
-def test_the_book_of_overrides_is_among_the_pages(app: FastAPI, get: Get) -> None:
+def test_pages_link_to_the_list_of_overrides(app: FastAPI, get: Get) -> None:
     assert '<a class="crumb" href="/overrides">Overrides</a>' in ask_locally(app, "GET", "/depot/BOS-01").text
-    assert 'href="/overrides"' not in get("/depot/BOS-01").text  # a page without a pipeline file has none
+    assert 'href="/overrides"' not in get("/depot/BOS-01").text  # a page without a pipeline file has no overrides
 
 
-def test_what_was_saved_at_once_is_withdrawn_at_once(app: FastAPI, url: str) -> None:
+def test_withdraws_a_group_together(app: FastAPI, url: str) -> None:
     group = {"depot_ids": ["BOS-01", "NYC-01"], "first": "2025-06-18", "last": "2025-06-20", "percent": 10}
     saved = ask_locally(app, "POST", "/api/v1/overrides/group", json=group | {"reason": "weather", "by": "Ana"})
     ids = [override["id"] for override in saved.json()["overrides"]]

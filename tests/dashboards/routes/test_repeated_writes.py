@@ -1,4 +1,4 @@
-"""A planner's write that is sent twice is stored once, on both databases and from several pages."""
+"""A planner's repeated write is stored once, on both databases and from several pages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SAVE, WITHDRAW = "/api/v1/overrides", "/api/v1/overrides/1/withdrawal"
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The ledger of a published fleet, on each of the two databases."""
+    """Create the ledger of a published fleet, on each of the two databases."""
     if request.param == "sqlite":
         address = f"sqlite:///{tmp_path / 'ledger.db'}"
         fill(address, publication(2))
@@ -48,7 +48,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def closed_ledgers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The connections to PostgreSQL of each page are closed with the test, as at the end of one that is served."""
+    """Close each page's connections to PostgreSQL after the test, as at the end of a served page."""
     stores: list[PublicationStore] = []
     start = PublicationStore.__init__
 
@@ -70,7 +70,7 @@ def spec(url: str, tmp_path: Path) -> Spec:
 def spec_of(folder: Path, url: str) -> Spec:
     file = folder / "pipeline.yaml"
     file.write_text("name: harbor-fleet\ndemand: {source: {kind: csv, path: demand.csv}}\nstate: .\n", "utf-8")
-    return load(file).model_copy(update={"ledger": url})  # which may hold a password, as no file may
+    return load(file).model_copy(update={"ledger": url})  # the URL may hold a password, which a file may not
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def send(app: FastAPI, path: str, **body: Any) -> httpx.Response:
 
 
 def rows(url: str) -> dict[str, int]:
-    """Number of rows in each table that planners write."""
+    """Return the number of rows in each table that planners write."""
     names = ("overrides", "withdrawals", "audit")
     with Ledger.open_reader(url) as ledger, ledger.transaction() as connection:
         return {
@@ -134,7 +134,7 @@ uvicorn.Server(config(app)).run(sockets=[listener])
 
 @contextmanager
 def page(folder: Path, url: str) -> Iterator[httpx.Client]:
-    """Client of a page in its own process."""
+    """Run a page in its own process; yields a client of it."""
     folder.mkdir()
     process = subprocess.Popen(
         [sys.executable, "-c", PAGE, str(folder)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -1,4 +1,4 @@
-"""A run's report is served in a sandbox to whoever sees every city, and linked where the run is told of."""
+"""A run's report is served in a sandbox to readers of every city, and linked from the run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REPORT = "<!doctype html><html><style>p { color: red }</style><p>how tonight's m
 
 @pytest.fixture
 def spec(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> Spec:
-    """A pipeline of whose nights the first has a report and a run in MLflow."""
+    """A pipeline whose first run has a report and a run in MLflow."""
     monkeypatch.setenv("PAGE_SECRET", SECRET)
     file = tmp_path / "pipeline.yaml"
     source = "demand: {source: {kind: csv, path: demand.csv}}\nregistry: http://ada:pw@mlflow.internal:5000"
@@ -51,7 +51,7 @@ def test_a_run_without_a_report_has_none(url: str, spec: Spec, run: str) -> None
     assert signed_in(house(url, declared(), spec=spec), "vic")(f"/runs/{run}/report").status_code == 404
 
 
-def test_who_sees_one_city_gets_neither_report_nor_links(url: str, spec: Spec) -> None:
+def test_a_reader_of_one_city_gets_neither_report_nor_links(url: str, spec: Spec) -> None:
     access = declared(cities={"vic": ["Boston"]})
     get = signed_in(house(url, access, spec=spec), "vic")
     assert get("/runs/night-1/report").status_code == 403

@@ -1,4 +1,5 @@
-"""A planner publishes a week on the page, and everyone reads its state; without a notice there is no such page."""
+"""A planner publishes a week on the page, and everyone sees its state; without a notice period
+there is no such page."""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ def audited(url: str) -> list[str]:
         return [row.what for row in reversed(ledger_access.entries(connection, "harbor-fleet"))]
 
 
-def test_a_week_is_published_once_and_every_page_says_so(app: FastAPI, url: str) -> None:
+def test_a_week_is_published_once_and_every_page_shows_it(app: FastAPI, url: str) -> None:
     assert "Mon 23 Jun: draft" in ask_locally(app, "GET", "/").text
     before = ask_locally(app, "GET", "/api/v1/schedule").json()
     assert [week["state"] for week in before["weeks"]] == ["draft", "draft"]
@@ -71,7 +72,7 @@ def test_a_week_is_published_once_and_every_page_says_so(app: FastAPI, url: str)
     assert "Nothing has changed since it was published." in ask_locally(app, "GET", "/schedule").text
 
 
-def test_a_change_says_what_it_saves_and_its_premium(app: FastAPI, url: str, spec: Spec) -> None:
+def test_a_change_is_shown_with_its_saving_and_premium(app: FastAPI, url: str, spec: Spec) -> None:
     ask_locally(app, "POST", "/schedule", data=form(url))
     assert spec.staffing is not None
     with Ledger.open_reader(url) as reader:
@@ -100,13 +101,13 @@ def test_a_change_says_what_it_saves_and_its_premium(app: FastAPI, url: str, spe
         ({"by": "\x1b[31m"}, "wanted letters"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(app: FastAPI, url: str, wrong: dict[str, str], sentence: str) -> None:
+def test_rejects_invalid_forms(app: FastAPI, url: str, wrong: dict[str, str], sentence: str) -> None:
     answer = ask_locally(app, "POST", "/schedule", data=form(url, **wrong))
     assert (answer.status_code, sentence in answer.text) == (422, True), answer.text
     assert audited(url) == []
 
 
-def test_planners_publish_their_own_cities_and_readers_nothing(
+def test_planners_publish_only_their_own_cities_and_readers_nothing(
     url: str, spec: Spec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PAGE_SECRET", SECRET)
@@ -115,13 +116,13 @@ def test_planners_publish_their_own_cities_and_readers_nothing(
     body = {name: value for name, value in form(url).items() if name != "by"}
     assert vic.writes("/schedule", data=body).status_code == 403
     assert "<button" not in vic("/schedule").text.partition("<main")[2].partition("</main")[0]
-    assert paula("/schedule", "POST", data=body).status_code == 403  # without the token of a form
+    assert paula("/schedule", "POST", data=body).status_code == 403  # without a form's token
     assert paula.writes("/schedule", data=body).status_code == 303
     [week, _] = vic("/api/v1/schedule").json()["weeks"]
     assert 0 < week["days"] < 18
 
 
-def test_a_fleet_without_a_notice_has_no_such_page(url: str, tmp_path: Path) -> None:
+def test_a_fleet_without_a_notice_period_has_no_schedule_page(url: str, tmp_path: Path) -> None:
     fill(url, publication(3))
     spec = declare(tmp_path, url, STAFFING + "}\n")
     app = create_app(url, pipeline="harbor-fleet", clock=lambda: NOON, spec=spec)

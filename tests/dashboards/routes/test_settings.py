@@ -1,4 +1,5 @@
-"""Settings: admins check the pipeline file, see what changes, apply it, start a night, and open and close ways in."""
+"""Settings: admins check the pipeline file, review changes, apply it, start a run, and manage links
+and sessions."""
 
 from __future__ import annotations
 
@@ -70,19 +71,19 @@ def ada(app: FastAPI) -> Guest:
 
 
 def fields(page: httpx.Response) -> dict[str, str]:
-    """The hidden fields of the form of the file."""
+    """Return the hidden fields of the file's form."""
     form = page.text.partition('id="file"')[2].partition("</form>")[0]
     return dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', form))
 
 
 def typed(page: httpx.Response) -> str:
-    """The text area, as a browser reads it."""
+    """Return the content of the text area, as a browser reads it."""
     content = page.text.partition("<textarea")[2].partition(">")[2].partition("</textarea>")[0]
     return html.unescape(content.removeprefix("\n"))
 
 
 def send(guest: Guest, path: str, text_: str, page: httpx.Response) -> httpx.Response:
-    """The form of the file as a browser sends it, whose lines end as those of the web do."""
+    """Send the file's form as a browser does, with CRLF line ends."""
     return guest(path, "POST", data={**fields(page), "text": text_.replace("\n", "\r\n")})
 
 
@@ -94,9 +95,7 @@ def sentences(url: str) -> list[str]:
 # --- the file ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_text_is_checked_with_the_messages_and_lines_of_the_command_and_nothing_is_stored(
-    ada: Guest, spec: Spec, file: Path
-) -> None:
+def test_checking_a_text_shows_the_commands_messages_and_stores_nothing(ada: Guest, spec: Spec, file: Path) -> None:
     page = ada("/settings")
     assert (typed(page), page.headers["Cache-Control"]) == (TEXT, "no-store")
     answer = send(ada, "/settings/check", WRONG, page)
@@ -113,7 +112,7 @@ def test_a_text_is_checked_with_the_messages_and_lines_of_the_command_and_nothin
     assert (file.read_text("utf-8"), sentences(spec.ledger_url)) == (TEXT, [])
 
 
-def test_a_check_counts_as_reading_however_often_somebody_types(spec: Spec) -> None:
+def test_checks_are_rate_limited_as_reads(spec: Spec) -> None:
     ada = signed_in(house(spec.ledger_url, declared(limits={"writes": "1/hour"}), spec=spec), "ada")
     page = ada("/settings")
     assert [send(ada, "/settings/check", TEXT, page).status_code for _ in range(3)] == [200] * 3
@@ -121,9 +120,7 @@ def test_a_check_counts_as_reading_however_often_somebody_types(spec: Spec) -> N
     assert send(ada, "/settings/changes", TEXT, page).status_code == 429
 
 
-def test_changes_and_plan_are_shown_and_then_the_text_is_written_as_it_was_typed(
-    ada: Guest, spec: Spec, file: Path
-) -> None:
+def test_shows_changes_and_plan_and_then_writes_the_text_unchanged(ada: Guest, spec: Spec, file: Path) -> None:
     file.chmod(0o640)
     new = TEXT.replace("# from the tills", "# from <the> tills & more") + "horizon: 5\n"
     page = ada("/settings")
@@ -149,7 +146,7 @@ def test_changes_and_plan_are_shown_and_then_the_text_is_written_as_it_was_typed
     assert "Nothing differs from the file on the disk." in send(ada, "/settings/changes", new, page).text
 
 
-def test_line_ends_of_the_file_stay_as_they_are(ada: Guest, file: Path) -> None:
+def test_keeps_the_line_ends_of_the_file(ada: Guest, file: Path) -> None:
     file.write_bytes(TEXT.replace("\n", "\r\n").encode())
     shown = send(ada, "/settings/changes", f"{TEXT}horizon: 5", ada("/settings"))
     assert re.findall(r"<(?:ins|del)>(.*?)</", shown.text)[2:] == ["-", "+horizon: 5"]
@@ -157,7 +154,7 @@ def test_line_ends_of_the_file_stay_as_they_are(ada: Guest, file: Path) -> None:
     assert file.read_bytes() == TEXT.replace("\n", "\r\n").encode() + b"horizon: 5"
 
 
-def test_a_file_that_changed_meanwhile_is_not_written_over_until_its_changes_were_seen(
+def test_does_not_overwrite_a_concurrently_changed_file_before_its_changes_are_reviewed(
     ada: Guest, spec: Spec, file: Path
 ) -> None:
     shown = send(ada, "/settings/changes", TEXT + "horizon: 5\n", ada("/settings"))
@@ -168,14 +165,14 @@ def test_a_file_that_changed_meanwhile_is_not_written_over_until_its_changes_wer
     assert "has changed since this page was loaded" in refused.text
     assert 'formaction="/settings"' not in refused.text
     assert (file.read_text("utf-8"), sentences(spec.ledger_url)) == (theirs, [])
-    mistaken = send(ada, "/settings/check", WRONG, shown)  # which does not make the page forget its beginning
+    mistaken = send(ada, "/settings/check", WRONG, shown)  # keeps the digest with which the form began
     assert "has changed" in send(ada, "/settings/changes", TEXT, mistaken).text
     again = send(ada, "/settings/changes", TEXT + "horizon: 5\n", refused)
     assert "<del>-fleet: theirs</del>" in again.text
     assert send(ada, "/settings", TEXT + "horizon: 5\n", again).status_code == 303
 
 
-def test_what_is_wrong_or_was_not_looked_at_is_never_written(ada: Guest, spec: Spec, file: Path) -> None:
+def test_never_writes_invalid_or_unreviewed_text(ada: Guest, spec: Spec, file: Path) -> None:
     shown = send(ada, "/settings/changes", TEXT + "horizon: 5\n", ada("/settings"))
     for path in ("/settings/changes", "/settings"):
         answer = send(ada, path, WRONG, shown)
@@ -185,32 +182,30 @@ def test_what_is_wrong_or_was_not_looked_at_is_never_written(ada: Guest, spec: S
     assert (file.read_text("utf-8"), sentences(spec.ledger_url)) == (TEXT, [])
 
 
-def test_a_large_file_is_taken(ada: Guest) -> None:
+def test_accepts_a_large_file(ada: Guest) -> None:
     large = TEXT + "# staffing\n" * 20_000
     assert "The file is valid." in send(ada, "/settings/check", large, ada("/settings")).text
 
 
-def test_where_the_file_cannot_be_written_the_page_says_so_and_offers_no_apply(
-    ada: Guest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "access", lambda path, mode: False)  # as on a read-only mount: root may write anywhere else
+def test_reports_a_read_only_file_and_offers_no_apply(ada: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # as on a read-only mount; root may write anywhere else
     shown = send(ada, "/settings/changes", TEXT + "horizon: 5\n", ada("/settings"))
     assert "This program may not write the file." in shown.text
     assert "<ins>+horizon: 5</ins>" in shown.text
     assert 'formaction="/settings"' not in shown.text
 
 
-def test_a_file_that_is_wrong_on_the_disk_is_shown_with_its_mistakes(ada: Guest, file: Path) -> None:
+def test_shows_an_invalid_file_with_its_errors(ada: Guest, file: Path) -> None:
     file.write_bytes(b"name: \xff\n")
     page = ada("/settings")
     assert (page.status_code, "The file is valid." in page.text) == (200, False)
-    assert "every day at 03:15" in page.text  # of the pipeline that is served
+    assert "every day at 03:15" in page.text  # from the served pipeline
 
 
 # --- runs -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_night_is_started_and_its_end_without_forecasts_is_told(spec: Spec, ada: Guest, file: Path) -> None:
+def test_starts_a_run_and_reports_its_end_without_forecasts(spec: Spec, ada: Guest, file: Path) -> None:
     file.write_text(WRONG, "utf-8")
     answer = ada.writes("/settings/run")
     assert (answer.status_code, answer.headers["Location"]) == (303, "/settings#schedule")
@@ -225,7 +220,7 @@ def test_a_night_is_started_and_its_end_without_forecasts_is_told(spec: Spec, ad
     assert sentences(spec.ledger_url) == ["started a night"]
 
 
-def test_a_run_that_others_started_is_shown_and_no_second_one_begins(spec: Spec, ada: Guest) -> None:
+def test_shows_a_running_run_and_starts_no_second_one(spec: Spec, ada: Guest) -> None:
     with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
         lease.take(connection, "harbor-fleet", "night-2", NOON)
     assert "Run night-2 has been active since 2025-06-17 16:00 UTC" in text(ada("/settings"))
@@ -288,7 +283,7 @@ def test_sessions_are_listed_and_ended(spec: Spec, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("path", ["/", "/health", "/overrides", "/subscribe?depot=BOS-01"])
-def test_the_menu_leads_there_for_admins_alone_also_from_pages_that_are_cached(app: FastAPI, path: str) -> None:
+def test_only_admins_see_the_menu_entry_even_on_cached_pages(app: FastAPI, path: str) -> None:
     ada, vic = signed_in(app, "ada"), signed_in(app, "vic")
     first, second = ada(path), vic(path)
     assert ['href="/settings"' in answer.text for answer in (first, second, ada(path), vic(path))] == [1, 0, 1, 0]
@@ -297,13 +292,13 @@ def test_the_menu_leads_there_for_admins_alone_also_from_pages_that_are_cached(a
         assert vic(path, headers={"If-None-Match": first.headers["ETag"]}).status_code == 200
 
 
-def test_a_page_of_no_file_has_no_settings(spec: Spec) -> None:
+def test_a_page_without_a_pipeline_file_has_no_settings(spec: Spec) -> None:
     ada = signed_in(house(spec.ledger_url, declared()), "ada")
     assert 'href="/settings"' not in ada("/").text
     assert ada("/settings").status_code == 404
 
 
-def test_each_of_several_pipelines_has_settings_of_its_own_file(tmp_path: Path, spec: Spec) -> None:
+def test_each_of_several_pipelines_has_its_own_settings(tmp_path: Path, spec: Spec) -> None:
     other = tmp_path / "other.yaml"
     other.write_text(TEXT.replace("harbor-fleet", "other-fleet"), "utf-8")
     page_section = Page(access=declared())

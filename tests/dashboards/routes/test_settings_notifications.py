@@ -1,4 +1,5 @@
-"""A test notification of the settings page: to a real receiver, by a real block of a real Prefect server."""
+"""A test notification of the settings page: to a real receiver, through a real block of a real
+Prefect server."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ def spec(tmp_path: Path) -> Spec:
 
 @pytest.fixture
 def posted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """What reaches the receiver that works; the other one answers 404. Prefect runs as long as this test."""
+    """Return the bodies posted to the working receiver; the other one answers 404. Prefect runs
+    during the test."""
     prefect_home.put_into(tmp_path / "prefect")
     with webhook() as (works, bodies), webhook(404) as (refuses, _):
         command = [sys.executable, "-c", SERVED, str(tmp_path / "prefect"), works, f"{refuses}/T0K3N?key=S3CR3T"]
@@ -70,7 +72,7 @@ def ada(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> Guest:
     return signed_in(house(spec.ledger_url, declared(), spec=spec), "ada")
 
 
-def test_a_test_reaches_the_receiver_or_the_page_has_the_cause_without_the_secret(
+def test_a_test_notification_arrives_or_the_page_shows_the_cause_without_secrets(
     ada: Guest, posted: list[str], spec: Spec
 ) -> None:
     assert "custom-webhook/works late, failed, morning digest of Boston" in text(ada("/settings"))

@@ -1,4 +1,4 @@
-"""A planner edits the week of a depot on the page: what the edits would do, saving them, undo, and who may."""
+"""A planner edits a depot's week on the page: preview, saving, undo, and permissions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def app(fleet: Fleet) -> FastAPI:
 
 
 def form(app: FastAPI, **changes: str) -> dict[str, str]:
-    """The fields of the page as it is shown, with some choices changed, by their labels."""
+    """Return the fields of the shown page, with some choices changed, by their labels."""
     shown = ask_locally(app, "GET", "/shifts?depot=A").text
     hidden = dict(re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)">', shown))
     fields = {name: CHOSEN.findall(options)[0][0] for name, _, options in CHOICES.findall(shown)}
@@ -61,7 +61,7 @@ def chosen(app: FastAPI, label: str) -> tuple[str, str]:
 BO = "Bo, Thu 11 Apr"
 
 
-def test_an_edit_is_shown_saved_and_undone(app: FastAPI, fleet: Fleet) -> None:
+def test_an_edit_is_previewed_saved_and_undone(app: FastAPI, fleet: Fleet) -> None:
     link = '<a href="/shifts?depot=A">Edit this week</a>'
     assert link in ask_locally(app, "GET", "/depot/A").text
     assert chosen(app, BO) == ("-", "E")
@@ -92,7 +92,7 @@ def test_a_swap_is_two_choices_of_one_form(app: FastAPI, fleet: Fleet) -> None:
     assert (shift_of(fleet.spec, early), shift_of(fleet.spec, late)) == ("late", "early")
 
 
-def test_a_forbidden_edit_is_refused_beside_the_choices(app: FastAPI, fleet: Fleet) -> None:
+def test_a_forbidden_edit_is_rejected_next_to_the_choices(app: FastAPI, fleet: Fleet) -> None:
     sent = form(app, **{"Ana, Fri 12 Apr": "early"})
     for address in ("/shifts", "/shifts/edits"):
         answer = ask_locally(app, "POST", address, data=sent)
@@ -104,7 +104,7 @@ def test_a_forbidden_edit_is_refused_beside_the_choices(app: FastAPI, fleet: Fle
     assert shift_of(fleet.spec, "Bo") == "early"
 
 
-def test_an_open_shift_leads_to_those_who_could_take_it(app: FastAPI, fleet: Fleet) -> None:
+def test_an_open_shift_links_to_its_candidates(app: FastAPI, fleet: Fleet) -> None:
     everybody = {f"full-time {n}, Thu 11 Apr": "." for n in range(1, 10)}
     ask_locally(app, "POST", "/shifts/edits", data=form(app, **everybody))
     shown = ask_locally(app, "GET", "/shifts?depot=A").text
@@ -113,7 +113,7 @@ def test_an_open_shift_leads_to_those_who_could_take_it(app: FastAPI, fleet: Fle
     assert re.search(r"<li>full-time \d: the week costs \d+ less</li>", ranked)
 
 
-def test_edits_come_as_json_too(app: FastAPI, fleet: Fleet) -> None:
+def test_accepts_edits_as_json(app: FastAPI, fleet: Fleet) -> None:
     edits = {"depot_id": "A", "edits": [{"person": "Bo", "target_date": str(THURSDAY), "shift": ""}], "by": "Mia"}
     tried = ask_locally(app, "POST", "/api/v1/shifts/edits", json=edits)
     assert tried.status_code == 200
@@ -141,13 +141,13 @@ def sent_file(app: FastAPI, content: bytes, depot: str = "A") -> httpx.Response:
 
 
 def cell_of(sheets: dict[str, list[list[Any]]], person: str, on: date) -> tuple[int, int]:
-    """Line and column of a person's day on the sheet of the week."""
+    """Return line and column of a person's day on the sheet of the week."""
     rows = sheets["Week"]
     line = next(line for line, row in enumerate(rows) if row[1] == person)
     return line, next(column for column, cell in enumerate(rows[0]) if isinstance(cell, date) and day_of(cell) == on)
 
 
-def test_shifts_that_are_typed_into_the_workbook_come_back_and_are_saved(app: FastAPI, fleet: Fleet) -> None:
+def test_shifts_changed_in_the_workbook_are_read_and_saved(app: FastAPI, fleet: Fleet) -> None:
     sheets = week_sheets(app)
     assert "The file changes nothing." in sent_file(app, workbook(sheets)).text
     line, column = cell_of(sheets, "Bo", THURSDAY)
@@ -164,7 +164,7 @@ def test_shifts_that_are_typed_into_the_workbook_come_back_and_are_saved(app: Fa
     assert shift_of(fleet.spec, "Bo") == ""
 
 
-def test_cells_without_a_meaning_are_named_and_nothing_is_shown_of_the_rest(app: FastAPI) -> None:
+def test_names_invalid_cells_and_shows_no_others(app: FastAPI) -> None:
     sheets = week_sheets(app)
     line, column = cell_of(sheets, "Bo", THURSDAY)
     sheets["Week"][line][column] = "night"
@@ -190,7 +190,7 @@ def changed_week(app: FastAPI) -> bytes:
 
 
 @pytest.mark.skipif(LIBREOFFICE is None, reason="LibreOffice is not installed (Debian: libreoffice-calc)")
-def test_every_shift_comes_back_from_libreoffice_as_it_was_typed(app: FastAPI, fleet: Fleet, tmp_path: Path) -> None:
+def test_reads_every_shift_correctly_after_libreoffice(app: FastAPI, fleet: Fleet, tmp_path: Path) -> None:
     sheets, wanted = week_sheets(app), dict[tuple[str, date], str]()
     people = [who for who in plan(fleet.spec).positions if who.name != "Ana"]
     days = [day_of(cell) for cell in sheets["Week"][0][2:]]
@@ -204,12 +204,12 @@ def test_every_shift_comes_back_from_libreoffice_as_it_was_typed(app: FastAPI, f
     assert len(wanted) >= 24
 
 
-def test_a_depot_without_people_has_no_such_page(app: FastAPI, fleet: Fleet) -> None:
+def test_a_depot_without_people_has_no_edit_page(app: FastAPI, fleet: Fleet) -> None:
     assert ask_locally(app, "GET", "/shifts?depot=Z").status_code == 404
     assert str(THURSDAY) in ask_locally(app, "GET", "/shifts?depot=B").text
 
 
-def test_who_had_weekend_and_late_shifts_is_shown_where_they_are_spread(tmp_path: Path, app: FastAPI) -> None:
+def test_shows_weekend_and_late_shifts_per_person_if_burdens_are_balanced(tmp_path: Path, app: FastAPI) -> None:
     title = "Weekend and late shifts, and declined wishes, of the last eight weeks"
     assert title not in ask_locally(app, "GET", "/depot/A").text
     staffing = STAFFING.replace("staffing: {", "staffing: {spread_weight: 5, ")
@@ -221,4 +221,4 @@ def test_who_had_weekend_and_late_shifts_is_shown_where_they_are_spread(tmp_path
     assert title in shown
     number = r'<td class="n">(\d)</td>'
     rows = re.findall(rf'<tr><th scope="row">full-time \d</th>{number}{number}<td class="n">0</td></tr>', shown)
-    assert sum(int(late) for _, late in rows) > 0  # the first night's late shifts
+    assert sum(int(late) for _, late in rows) > 0  # late shifts of the first run

@@ -1,5 +1,5 @@
-"""A workbook of the week board comes back with other orders: what changes is shown first, saved together, and nothing
-of it is lost or misread, LibreOffice in between."""
+"""An edited workbook of the week board: its changes are previewed, saved together, and read
+correctly, also after LibreOffice."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def app(url: str, spec: Spec) -> FastAPI:
 
 
 def sheets(app: FastAPI) -> Sheets:
-    """Cells of the board's workbook, by sheet."""
+    """Return the cells of the board's workbook, by sheet."""
     book = CalamineWorkbook.from_filelike(io.BytesIO(ask_locally(app, "GET", "/?sort=depot&format=xlsx").content))
     return {name: book.get_sheet_by_name(name).to_python() for name in book.sheet_names}
 
@@ -73,7 +73,7 @@ def sent(app: FastAPI, content: bytes) -> httpx.Response:
 
 
 def fields(answer: httpx.Response) -> list[str]:
-    """The cells that the page would save."""
+    """Return the cells that the page would save."""
     return [html.unescape(cell) for cell in re.findall(r'name="cell" value="([^"]*)"', answer.text)]
 
 
@@ -87,7 +87,7 @@ def overrides(url: str, pipeline: str = "harbor-fleet") -> dict[tuple[str, date]
         return {(row.depot_id, row.target_date): row.orders for row in service.list_overrides(ledger, pipeline)}
 
 
-def test_changed_orders_are_shown_saved_together_and_withdrawn_together(app: FastAPI, url: str) -> None:
+def test_changed_orders_are_previewed_saved_together_and_withdrawn_together(app: FastAPI, url: str) -> None:
     content = sheets(app)
     content["Orders"][1][3], content["Orders"][2][3] = 512, 0  # of BOS-01 and NYC-01, Wednesday
     answer = sent(app, workbook(content))
@@ -108,7 +108,7 @@ def test_changed_orders_are_shown_saved_together_and_withdrawn_together(app: Fas
 
 
 def night_page(folder: Path, staffing: str) -> tuple[FastAPI, Spec]:
-    """The page of a night with crews."""
+    """Return the page of a run with crews."""
     spec = publish_nights(folder, fleets.counts("AB"), staffing=staffing).spec
     return create_app(spec.ledger_url, pipeline=spec.name, clock=lambda: NIGHT, spec=spec), spec
 
@@ -140,7 +140,7 @@ def test_changed_drivers_are_set_by_hand_together_with_changed_orders(tmp_path: 
     after = crews(spec)
     assert (after["A", THURSDAY], after["B", friday]) == (before["A", THURSDAY] + 3, 12)  # type: ignore[operator]
     assert list(overrides(spec.ledger_url, spec.name).values()) == [40]
-    answer = saved(app, [], crew=[f"A\t{THURSDAY}\t1"])  # crews alone
+    answer = saved(app, [], crew=[f"A\t{THURSDAY}\t1"])  # crews only
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
     assert crews(spec)["A", THURSDAY] == 1
     with Ledger.open_reader(spec.ledger_url) as ledger, ledger.transaction() as connection:
@@ -151,7 +151,7 @@ def test_changed_drivers_are_set_by_hand_together_with_changed_orders(tmp_path: 
     ]
 
 
-def test_drivers_of_a_day_with_shifts_are_refused(tmp_path: Path) -> None:
+def test_rejects_drivers_of_a_day_with_shifts(tmp_path: Path) -> None:
     shifts = "shifts: [{name: early, start: 06:00, end: 14:00, share: 1}]"
     app, spec = night_page(tmp_path, f"staffing: {{orders_per_driver: 10, cost_short: 38, cost_idle: 22, {shifts}}}\n")
     content, before = sheets(app), crews(spec)
@@ -162,13 +162,13 @@ def test_drivers_of_a_day_with_shifts_are_refused(tmp_path: Path) -> None:
     assert crews(spec) == before
 
 
-def test_a_file_that_nobody_changed_changes_nothing(app: FastAPI) -> None:
+def test_an_unchanged_file_changes_nothing(app: FastAPI) -> None:
     answer = sent(app, ask_locally(app, "GET", "/?format=xlsx").content)
     assert answer.status_code == 200
     assert "The file changes nothing." in text(answer)
 
 
-def test_rows_may_be_missing_and_stand_in_another_order(app: FastAPI) -> None:
+def test_rows_may_be_missing_or_reordered(app: FastAPI) -> None:
     content = sheets(app)
     head, first, _, third = content["Orders"]
     content["Orders"] = [head, third, first]
@@ -176,7 +176,7 @@ def test_rows_may_be_missing_and_stand_in_another_order(app: FastAPI) -> None:
     assert fields(sent(app, workbook(content))) == ["BOS-01\t2025-06-17\t77"]
 
 
-def test_what_was_published_since_the_file_is_shown_and_is_no_change_of_the_file(
+def test_a_newer_publication_is_shown_but_not_treated_as_a_change_of_the_file(
     app: FastAPI, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store, "REREAD_SECONDS", 0.0)
@@ -221,11 +221,11 @@ BAD: list[tuple[Callable[[Sheets], None], str]] = [
 
 
 @pytest.mark.parametrize(("change", "sentence"), BAD, ids=[sentence for _, sentence in BAD])
-def test_a_cell_that_cannot_be_meant_is_named_and_nothing_is_saved(
+def test_names_an_invalid_cell_and_saves_nothing(
     change: Callable[[Sheets], None], sentence: str, app: FastAPI, url: str
 ) -> None:
     content = sheets(app)
-    content["Orders"][3][2] = 5  # which would be fine
+    content["Orders"][3][2] = 5  # valid
     change(content)
     answer = sent(app, workbook(content))
     assert answer.status_code == 422
@@ -234,7 +234,7 @@ def test_a_cell_that_cannot_be_meant_is_named_and_nothing_is_saved(
     assert overrides(url) == {}
 
 
-def test_another_file_is_refused(app: FastAPI) -> None:
+def test_rejects_other_files(app: FastAPI) -> None:
     for content in (b"", b"depot,day\n", b"PK\x03\x04" + bytes(100)):
         answer = sent(app, content)
         assert answer.status_code == 422
@@ -251,21 +251,21 @@ def test_another_file_is_refused(app: FastAPI) -> None:
         (["BOS-01\t2025-06-18\t5", "BOS-01\t2026-06-18\t5"], "date: found 2026-06-18, wanted a published day"),
     ],
 )
-def test_a_form_that_cannot_be_meant_saves_nothing(cells: list[str], sentence: str, app: FastAPI, url: str) -> None:
+def test_an_invalid_form_saves_nothing(cells: list[str], sentence: str, app: FastAPI, url: str) -> None:
     answer = saved(app, cells)
     assert answer.status_code == 422
     assert sentence in text(answer)
     assert overrides(url) == {}
 
 
-def test_a_write_without_the_token_is_refused(app: FastAPI, url: str) -> None:
+def test_rejects_a_write_without_the_token(app: FastAPI, url: str) -> None:
     guest = Guest(app, address="127.0.0.1", base="http://localhost:8000")
     assert guest("/week-file", "POST", files={"file": ("week.xlsx", b"")}).status_code == 403
     assert guest("/week-file/overrides", "POST", data={"cell": "x", "csrf": "made-up"}).status_code == 403
     assert overrides(url) == {}
 
 
-def test_planners_alone_send_files_and_of_their_own_cities(
+def test_only_planners_send_files_and_only_for_their_cities(
     url: str, spec: Spec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PAGE_SECRET", SECRET)
@@ -294,7 +294,7 @@ def test_planners_alone_send_files_and_of_their_own_cities(
 
 
 @pytest.mark.skipif(LIBREOFFICE is None, reason="LibreOffice is not installed (Debian: libreoffice-calc)")
-def test_a_thousand_cells_come_back_from_libreoffice_as_they_were_typed(url: str, spec: Spec, tmp_path: Path) -> None:
+def test_reads_a_thousand_cells_correctly_after_libreoffice(url: str, spec: Spec, tmp_path: Path) -> None:
     fill(url, publication(180))
     app = create_app(url, pipeline="harbor-fleet", clock=lambda: NOON, spec=spec)
     (tmp_path / "week.xlsx").write_bytes(ask_locally(app, "GET", "/?sort=depot&format=xlsx").content)
@@ -318,7 +318,7 @@ def test_a_thousand_cells_come_back_from_libreoffice_as_they_were_typed(url: str
 
 
 def through_libreoffice(content: bytes, folder: Path) -> bytes:
-    """A workbook as LibreOffice opens and saves it."""
+    """Open and save a workbook with LibreOffice."""
     (folder / "week.xlsx").write_bytes(content)
     _convert(folder / "week.xlsx", "ods")
     return (folder / "week.ods").read_bytes()

@@ -1,4 +1,4 @@
-"""Plans of the week on the page of a depot, and the files of /roster, as a reader gets them."""
+"""Weekly plans on a depot's page, and the files of /roster, as readers get them."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ def get(tmp_path_factory: pytest.TempPathFactory) -> Get:
     return visitor(url)
 
 
-def test_a_depots_week_says_who_works_when_what_is_open_and_what_rules_cost(get: Get) -> None:
-    """One person for two drivers a day over Tuesday to Monday: five shifts until Sunday, and one on the next Monday.
+def test_a_depots_week_shows_shifts_open_shifts_and_cost_of_rules(get: Get) -> None:
+    """One person for two drivers a day from Tuesday to Monday: five shifts until Sunday, and one on
+    the next Monday.
 
     A second person would leave two drivers open that save 20 each.
     """
@@ -54,7 +55,7 @@ def test_the_board_offers_the_plans_of_every_depot_or_of_a_city_as_files(url: st
     assert "/roster?city=Boston&amp;format=ics" in shifted("/?city=Boston").text
 
 
-def test_files_come_for_a_depot_a_city_a_person_and_all(get: Get) -> None:
+def test_files_cover_a_depot_a_city_a_person_or_all(get: Get) -> None:
     def rows(path: str) -> list[dict[str, str]]:
         return list(csv.DictReader(io.StringIO(get(path).text)))
 
@@ -70,7 +71,7 @@ def test_files_come_for_a_depot_a_city_a_person_and_all(get: Get) -> None:
     assert odd.headers["content-disposition"].startswith('attachment; filename="roster-Pier_9_b_S_d_b_')
 
 
-def test_named_people_are_off_on_their_days_and_have_no_name_in_an_address(tmp_path: Any) -> None:
+def test_named_people_have_days_off_and_no_name_in_addresses(tmp_path: Any) -> None:
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     fill(url, with_plans(publication(depots=2), named=True))
     read = visitor(url)
@@ -87,7 +88,7 @@ def test_named_people_are_off_on_their_days_and_have_no_name_in_an_address(tmp_p
     assert book.get_sheet_by_name("Week").to_python()[1][:3] == ["BOS-01", "Ana of BOS-01", "off"]
 
 
-def test_a_browser_that_has_a_file_is_not_sent_it_again(get: Get) -> None:
+def test_files_are_revalidated(get: Get) -> None:
     answer = get("/roster?depot=BOS-01&format=ics")
     again = get("/roster?depot=BOS-01&format=ics", if_none_match=answer.headers["etag"])
     assert (again.status_code, again.content) == (304, b"")
@@ -101,7 +102,7 @@ def test_a_browser_that_has_a_file_is_not_sent_it_again(get: Get) -> None:
         ("/roster?city=Nowhere&format=csv", 404, "There is no city “Nowhere” in the current forecasts."),
     ],
 )
-def test_what_is_not_there_is_said_in_a_sentence(get: Get, path: str, status: int, sentence: str) -> None:
+def test_reports_missing_plans_in_a_sentence(get: Get, path: str, status: int, sentence: str) -> None:
     answer = get(path)
     assert answer.status_code == status
     assert sentence in text(answer)

@@ -1,4 +1,4 @@
-"""In every kind of trouble readers are told what they can use: no path, no key of the pipeline file, no address."""
+"""Errors shown to readers are usable: no path, no key of the pipeline file, no address."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from tests.dashboards.visitor import text
 from tests.fleets import AS_OF, Fleet
 from tests.planning.nights import DAY, publish_as_of, publish_nights
 
-HEALTH = ("/health", "/api/v1/runs")  # what whoever runs the pipeline looks at
-EXPLAINED = ("/champion", "/accuracy")  # pages that explain the terms of the field beside them
+HEALTH = ("/health", "/api/v1/runs")  # pages for operators of the pipeline
+EXPLAINED = ("/champion", "/accuracy")  # pages that explain the technical terms they use
 WISH = {"depot_id": "A", "target_date": "2024-04-11", "orders": "90", "reason": "weather"}
 PLANNED = re.compile("overrides|what-if|audit")
 TERMS = re.compile(r"\b(champions?|bundles?|quarantine|fallback|tiers?|publications?|seasonal.naive|ledger|WAPE)\b")
@@ -38,7 +38,7 @@ ADDRESS = re.compile(r"sqlite:|postgresql|Traceback|\.npz|\.db\b|ledger of this 
 
 
 def _keys(model: type[BaseModel], above: str = "") -> Iterator[str]:
-    """Every dotted key of the pipeline file."""
+    """Yield every dotted key of the pipeline file."""
     for name, declaration in model.model_fields.items():
         if above:
             yield f"{above}.{name}"
@@ -157,7 +157,8 @@ TROUBLES: tuple[Callable[[Fleet], None], ...] = (
 
 @dataclass(frozen=True)
 class Reader:
-    """Somebody who asks, and writes where they may; a planner asks pages, and what is for planners alone."""
+    """A client that reads, and writes if allowed; a planner requests pages and the endpoints for
+    planners only."""
 
     guest: Guest
     plans: bool
@@ -220,7 +221,7 @@ def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fleet:
 
 
 @pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: trouble.__name__.strip("_"))
-def test_no_reader_is_told_a_path_a_key_or_an_address(trouble: Callable[[Fleet], None], fleet: Fleet) -> None:
+def test_readers_never_see_a_path_a_key_or_an_address(trouble: Callable[[Fleet], None], fleet: Fleet) -> None:
     trouble(fleet)
     page, count = _page(fleet), 0
     for who, groups in (("vic", ""), ("paula", "planners")):
@@ -237,7 +238,7 @@ def test_no_reader_is_told_a_path_a_key_or_an_address(trouble: Callable[[Fleet],
 
 
 @pytest.mark.parametrize("trouble", [_inputs_missing, _inputs_damaged, _inputs_never_kept])
-def test_a_planner_is_told_what_to_expect_and_the_log_what_to_mend(
+def test_a_planner_sees_the_consequence_and_the_log_has_the_cause(
     trouble: Callable[[Fleet], None], fleet: Fleet, caplog: pytest.LogCaptureFixture
 ) -> None:
     trouble(fleet)
@@ -255,7 +256,7 @@ def test_a_planner_is_told_what_to_expect_and_the_log_what_to_mend(
     )
 
 
-def test_an_admin_is_told_all_and_the_page_of_health_too(fleet: Fleet) -> None:
+def test_admins_and_the_health_page_see_the_full_error(fleet: Fleet) -> None:
     _ledger_of_another_version(fleet)
     page = _page(fleet)
     told = "the forecasts cannot be read at the moment; whoever runs this page finds why in its log"

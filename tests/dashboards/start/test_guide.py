@@ -1,4 +1,4 @@
-"""The guide without a browser: what each step shows and writes, and whom it lets in."""
+"""The guide without a browser: content and effect of each step, and its access control."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Ask = Callable[..., httpx.Response]
 
 @pytest.fixture
 def ask(tmp_path: Path) -> Ask:
-    """Asks the guide of a new folder, as a browser on its machine would."""
+    """Return a function that queries the guide of a new folder, as a browser on its machine would."""
     guide = Guide(tmp_path / "fleet", clock=lambda: NOW)
 
     def ask(method: str, path: str, **what: Any) -> httpx.Response:
@@ -96,13 +96,13 @@ def test_each_step_has_its_address_and_marks_itself(tmp_path: Path, ask: Ask) ->
     assert ask("GET", "/").headers["location"] == "/start/forecast"
 
 
-def test_every_page_keeps_the_strict_policy(ask: Ask) -> None:
+def test_every_page_has_the_strict_policy(ask: Ask) -> None:
     policy = ask("GET", "/start").headers["content-security-policy"]
     assert "script-src 'self'; style-src 'self'" in policy
     assert "unsafe" not in policy
 
 
-def test_a_changed_column_changes_what_is_read(tmp_path: Path, ask: Ask) -> None:
+def test_a_changed_column_role_changes_the_interpretation(tmp_path: Path, ask: Ask) -> None:
     location = uploaded(ask, made_up_files.orders_with_amounts(tmp_path, LAST)).headers["location"]
     assert "each row counts as one" in text(ask("GET", location))
     answer = ask("POST", "/start/columns", data={"files": "orders.csv", "column.amount": "count", "do": "look"})
@@ -111,7 +111,7 @@ def test_a_changed_column_changes_what_is_read(tmp_path: Path, ask: Ask) -> None
     assert '<option value="count" selected>' in page.text
 
 
-def test_an_unused_column_of_a_wide_file_is_no_depot(tmp_path: Path, ask: Ask) -> None:
+def test_an_unused_column_of_a_wide_file_is_not_a_depot(tmp_path: Path, ask: Ask) -> None:
     uploaded(ask, made_up_files.wide_workbook(tmp_path, LAST))
     data = {"files": "standorte.xlsx", "column.Köln": "unused", "do": "write", "timezone": "Europe/Vienna"}
     assert ask("POST", "/start/columns", data=data).headers["location"] == "/start/check"
@@ -120,7 +120,7 @@ def test_an_unused_column_of_a_wide_file_is_no_depot(tmp_path: Path, ask: Ask) -
     assert spec.timezone == "Europe/Vienna"
 
 
-def test_an_open_question_is_asked_and_nothing_is_written_before(tmp_path: Path, ask: Ask) -> None:
+def test_writes_nothing_before_an_open_question_is_answered(tmp_path: Path, ask: Ask) -> None:
     rows = made_up_files.readings(LAST).assign(
         visitors=lambda table: 2 * table["count"] + table["day"].map(date.toordinal) % 3
     )
@@ -137,7 +137,7 @@ def test_an_open_question_is_asked_and_nothing_is_written_before(tmp_path: Path,
     assert load(tmp_path / "fleet" / "pipeline.yaml").demand.columns.demand == "visitors"
 
 
-def test_what_cannot_be_understood_is_told_as_the_command_tells_it(tmp_path: Path, ask: Ask) -> None:
+def test_reports_errors_like_the_command(tmp_path: Path, ask: Ask) -> None:
     file = tmp_path / "odd.csv"
     file.write_text("name,colour\na,red\nb,blue\n", "utf-8")
     page = ask("GET", uploaded(ask, file).headers["location"])
@@ -149,7 +149,7 @@ def test_what_cannot_be_understood_is_told_as_the_command_tells_it(tmp_path: Pat
     assert "the file is empty" in text(ask("GET", uploaded(ask, file, "empty.csv").headers["location"]))
 
 
-def test_costs_make_the_section_of_staffing(tmp_path: Path, ask: Ask) -> None:
+def test_costs_create_the_staffing_section(tmp_path: Path, ask: Ask) -> None:
     uploaded(ask, made_up_files.daily_csv(tmp_path, LAST))
     costs = {"orders_per_driver": "90", "cost_short": "38,5", "cost_idle": "22"}
     ask("POST", "/start/columns", data={"files": "counts.csv", "do": "write", **costs})
@@ -169,7 +169,7 @@ def test_an_upload_replaces_nothing_and_stays_in_the_folder(tmp_path: Path, ask:
     assert ask("GET", "/start/columns?files=../counts.csv").status_code == 404
 
 
-def test_a_file_of_another_kind_or_none_is_refused(tmp_path: Path, ask: Ask) -> None:
+def test_rejects_an_unsupported_or_missing_file(tmp_path: Path, ask: Ask) -> None:
     file = made_up_files.daily_csv(tmp_path, LAST)
     answer = uploaded(ask, file, "page.html")
     assert answer.status_code == 422
@@ -178,9 +178,7 @@ def test_a_file_of_another_kind_or_none_is_refused(tmp_path: Path, ask: Ask) -> 
     assert not (tmp_path / "fleet").exists()
 
 
-def test_a_file_that_is_too_large_is_refused_and_leaves_nothing(
-    tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rejects_a_large_file_and_leaves_nothing(tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folders, "LARGEST_FILE", 1 << 20)
     answer = ask("POST", "/start/files", files={"file": ("counts.csv", b"x" * (2 << 20))})
     assert answer.status_code == 413
@@ -196,18 +194,18 @@ def test_a_body_beyond_the_limit_is_not_read(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize("path", ["/start/files", "/start/columns", "/start/pipeline", "/start/forecast"])
-def test_a_write_without_the_token_is_refused(path: str, tmp_path: Path, ask: Ask) -> None:
+def test_rejects_a_write_without_the_token(path: str, tmp_path: Path, ask: Ask) -> None:
     files = {"file": ("counts.csv", b"a,b\n")} if path == "/start/files" else None
     answer = ask("POST", path, files=files, data={"csrf": "made-up"})
     assert answer.status_code == 403
     assert not (tmp_path / "fleet").exists()
 
 
-def test_another_name_of_this_machine_is_refused(ask: Ask) -> None:
+def test_rejects_another_host_name(ask: Ask) -> None:
     assert ask("GET", "/start", headers={"host": "evil.example"}).status_code == 403
 
 
-def test_a_pipeline_of_ones_own_is_checked_before_it_is_written(tmp_path: Path, ask: Ask) -> None:
+def test_validates_a_users_own_pipeline_before_writing_it(tmp_path: Path, ask: Ask) -> None:
     answer = ask("POST", "/start/pipeline", data={"text": "name: x\r\nepoch: 3\r\n"})
     assert answer.status_code == 422
     assert "pipeline.yaml:2: unknown key 'epoch'" in html.unescape(answer.text)
@@ -218,7 +216,7 @@ def test_a_pipeline_of_ones_own_is_checked_before_it_is_written(tmp_path: Path, 
     assert len([*(tmp_path / "fleet").glob("pipeline-until-*.yaml")]) == 1
 
 
-def test_a_file_that_is_edited_wrongly_meanwhile_is_told(tmp_path: Path, ask: Ask) -> None:
+def test_reports_a_file_made_invalid_meanwhile(tmp_path: Path, ask: Ask) -> None:
     own = "name: own\ndemand:\n  source: {kind: csv, path: counts.csv}\n"
     ask("POST", "/start/pipeline", data={"text": own})
     (tmp_path / "fleet" / "pipeline.yaml").write_text(own + "epoch: 3\n", "utf-8")
@@ -228,7 +226,7 @@ def test_a_file_that_is_edited_wrongly_meanwhile_is_told(tmp_path: Path, ask: As
     assert ask("GET", "/start").status_code == 200
 
 
-def test_where_people_sign_in_the_guide_is_for_administrators(tmp_path: Path) -> None:
+def test_with_sign_in_the_guide_is_for_administrators(tmp_path: Path) -> None:
     fleet = tmp_path / "fleet"
     fleet.mkdir()
     (fleet / "pipeline.yaml").write_text(
@@ -254,7 +252,7 @@ def test_where_people_sign_in_the_guide_is_for_administrators(tmp_path: Path) ->
     assert status(**{name: "ada"}) == 200
 
 
-def test_stages_are_told_from_the_log_of_the_run(tmp_path: Path) -> None:
+def test_stages_are_read_from_the_log_of_the_run(tmp_path: Path) -> None:
     log = tmp_path / "start.log"
     log.write_text(
         '{"stage": "ingest", "message": "sources into the lake"}\n{"stage": "train", "message": "epoch 3/30"}\nodd\n',

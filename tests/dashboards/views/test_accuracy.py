@@ -1,4 +1,4 @@
-"""Forecast accuracy is told from what the ledger keeps, beside the naive and part by part."""
+"""Forecast accuracy from the ledger, compared with the naive forecast, and by part."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.dashboards.seed import fill, publication, remember
 from tests.dashboards.visitor import text, visitor
 
 
-def test_accuracy_is_told_beside_the_naive_part_by_part(url: str) -> None:
+def test_shows_accuracy_by_part_compared_with_the_naive_forecast(url: str) -> None:
     fill(url, publication())
     remember(url)
     page = text(visitor(url)("/accuracy"))
@@ -29,7 +29,7 @@ def test_accuracy_is_told_beside_the_naive_part_by_part(url: str) -> None:
     assert "10,0 %" in text(visitor(url)("/accuracy", accept_language="de"))
 
 
-def test_another_system_stands_beside_ours_on_the_days_of_which_it_spoke(url: str) -> None:
+def test_compares_with_the_legacy_system_on_its_days(url: str) -> None:
     fill(url, publication())
     remember(url)
     week = date(2025, 6, 9)
@@ -50,7 +50,7 @@ def test_another_system_stands_beside_ours_on_the_days_of_which_it_spoke(url: st
     assert '"model":"legacy"' in get("/api/v1/accuracy").text
 
 
-def test_days_ahead_after_two_weeks_are_told_by_week(url: str) -> None:
+def test_days_ahead_after_two_weeks_are_grouped_by_week(url: str) -> None:
     fill(url, publication())
     week, parts = date(2025, 6, 9), [(ALL, ""), *((HORIZON, f"{ahead:02d}") for ahead in (1, 14, 15, 21, 22, 61))]
     tallies = [
@@ -69,7 +69,8 @@ def test_days_ahead_after_two_weeks_are_told_by_week(url: str) -> None:
 
 
 def _write_tiers(url: str, *tiers: tuple[str, float]) -> None:
-    """A week in which each tier forecast 10 depot-days of 1,000 orders, and missed so many of them."""
+    """Write a week in which each tier forecast 10 depot-days with 1,000 orders, with the given
+    absolute error."""
     fill(url, publication())
     week, whole = date(2025, 6, 9), sum(missed for _, missed in tiers)
     days = 10 * len(tiers)
@@ -83,7 +84,7 @@ def _write_tiers(url: str, *tiers: tuple[str, float]) -> None:
         accuracy.replace_weeks(connection, "harbor-fleet", [week], tallies)
 
 
-def test_what_the_fallback_forecast_is_not_told_as_a_models(url: str) -> None:
+def test_forecasts_of_the_fallback_do_not_count_as_a_models(url: str) -> None:
     _write_tiers(url, ("champion", 100.0), ("fallback", 300.0))
     page = text(visitor(url)("/accuracy"))
     assert "Of the actual orders of 1 week, forecasts missed 20.0 %" in page
@@ -100,21 +101,21 @@ def test_what_the_fallback_forecast_is_not_told_as_a_models(url: str) -> None:
     )
 
 
-def test_where_the_fallback_alone_forecast_no_model_is_told_of(url: str) -> None:
+def test_does_not_mention_a_model_if_only_the_fallback_forecast(url: str) -> None:
     _write_tiers(url, ("fallback", 300.0))
     page = text(visitor(url)("/accuracy"))
     assert "10 depot-days repeat the same weekday because no model could forecast; no model forecast any." in page
     assert "forecasts missed" not in text(visitor(url)("/champion"))
 
 
-def test_weeks_can_be_chosen(url: str) -> None:
+def test_the_number_of_weeks_can_be_chosen(url: str) -> None:
     fill(url, publication())
     remember(url)
     assert '<a href="/accuracy?weeks=13" aria-current="page">' in visitor(url)("/accuracy?weeks=13").text
     assert '<a href="/accuracy?weeks=4" aria-current="page">' in visitor(url)("/accuracy?weeks=999").text
 
 
-def test_a_city_a_weekday_or_a_number_of_days_ahead_is_told_week_by_week(url: str) -> None:
+def test_a_city_a_weekday_or_a_horizon_can_be_shown_week_by_week(url: str) -> None:
     fill(url, publication())
     remember(url)
     weeks = [date(2025, 6, 2), date(2025, 6, 9)]
@@ -144,6 +145,6 @@ def test_a_city_a_weekday_or_a_number_of_days_ahead_is_told_week_by_week(url: st
         assert "Week by week:" not in text(get(f"/accuracy?{wrong}"))
 
 
-def test_before_anything_came_true_accuracy_says_so(url: str) -> None:
+def test_reports_that_there_are_no_actuals_yet(url: str) -> None:
     fill(url, publication())
     assert "No forecast day is over yet" in text(visitor(url)("/accuracy"))

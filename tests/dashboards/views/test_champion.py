@@ -1,4 +1,4 @@
-"""The champion, its verdicts and the way back to the one before."""
+"""The champion, its verdicts, and the rollback to its predecessor."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.dashboards.seed import fill, publication, remember
 from tests.dashboards.visitor import text, visitor
 
 
-def test_the_champion_is_told_with_its_verdicts_and_the_way_back(url: str) -> None:
+def test_shows_the_champion_its_verdicts_and_the_rollback_command(url: str) -> None:
     fill(url, publication())
     remember(url)
     page = text(visitor(url)("/champion"))
@@ -18,14 +18,14 @@ def test_the_champion_is_told_with_its_verdicts_and_the_way_back(url: str) -> No
     assert "not admitted WAPE 12.0 % is not below the champion's 9.0 %" in page
 
 
-def test_without_a_champion_the_page_says_who_forecasts(url: str) -> None:
+def test_without_a_champion_the_page_names_the_forecaster(url: str) -> None:
     fill(url, publication())
     page = text(visitor(url)("/champion"))
     assert "No model has been champion yet The seasonal naive forecasts until the gate admits a model." in page
     assert "There is no earlier champion yet." in page
 
 
-def test_verdicts_are_told_in_the_readers_language_where_their_template_was_kept(url: str) -> None:
+def test_verdicts_with_a_stored_template_are_translated(url: str) -> None:
     template = "{metric} is {mine}, wanted at most {limit} to beat {name} ({theirs})"
     beaten = sentence(template, metric="wape", mine="0.1200", limit="0.0900", name="champion", theirs="0.0900")
     older = "as an earlier version wrote it"

@@ -1,4 +1,4 @@
-"""Why a forecast changed, as a sentence and a bar."""
+"""The reasons for a changed forecast, as a sentence and a bar."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dashboards.ops.views.change import why
 from forecaster.ledger.publication import PublishedChange
 from tests.dashboards.seed import depot
 
-DAY = depot(0).days[1]  # Wednesday 18 June
+DAY = depot(0).days[1]  # Wednesday, 18 June
 CHANGE = PublishedChange(
     date(2025, 6, 16),
     round(DAY.quantiles[2]) - 12,
@@ -18,7 +18,7 @@ CHANGE = PublishedChange(
 WHOLE = round(DAY.quantiles[2])
 
 
-def test_a_change_is_one_sentence_and_a_bar_about_nought() -> None:
+def test_a_change_is_one_sentence_and_a_bar_around_zero() -> None:
     [change] = why([replace(DAY, change=CHANGE)])
     assert (change.moved, change.day) == ("+12", "Wed 18 Jun")
     moved = "corrected counts −3, actual orders since +9, another model +6."
@@ -31,7 +31,7 @@ def test_a_change_is_one_sentence_and_a_bar_about_nought() -> None:
     ]
 
 
-def test_a_day_that_did_not_change_and_one_without_a_day_before_say_so() -> None:
+def test_reports_an_unchanged_day_and_a_day_without_a_previous_forecast() -> None:
     still = PublishedChange(date(2025, 6, 16), WHOLE, tuple((name, 0) for name, _ in CHANGE.parts))
     same, new = why([replace(DAY, change=still), DAY])
     assert same.sentence == f"{WHOLE:,} on Mon 16 Jun, and the same now."

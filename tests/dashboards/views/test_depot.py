@@ -1,4 +1,4 @@
-"""A depot's page tells what its last forecasts were worth."""
+"""A depot's page, with the accuracy of its last forecasts."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tests.dashboards.seed import CUTOFF, NOON, depot, earlier, fill, publicatio
 from tests.dashboards.visitor import ask_locally, text, visitor
 
 
-def test_a_depots_last_forecasts_are_told_beside_what_came(url: str) -> None:
+def test_a_depots_last_forecasts_are_compared_with_actuals(url: str) -> None:
     fill(url, earlier(0.8, days=2), publication())
     first = depot(0)
     forecast, actual = (
         0.8 * first.days[1].quantiles[2],
         first.recent[-1].demand,
-    )  # of Wednesday, which is moved to Monday
+    )  # of Wednesday, moved to Monday
     assert actual is not None
     off = round(forecast - actual)
     page = text(visitor(url)("/depot/BOS-01"))
@@ -37,12 +37,12 @@ def test_a_depots_last_forecasts_are_told_beside_what_came(url: str) -> None:
 
 
 def _front(url: str, first: PublishedDepot, now: datetime = NOON, **changes: Any) -> str:
-    """What the depot's page says above its pictures."""
+    """Return the text of the depot's page above its charts."""
     fill(url, replace(publication(**changes), depots=(first,)))
     return text(visitor(url, now)("/depot/BOS-01")).partition("Make this my depot")[0].partition("BOS-01")[2]
 
 
-def test_beside_the_number_stands_what_moved_it_where_that_is_much(url: str) -> None:
+def test_a_large_change_is_explained_next_to_the_number(url: str) -> None:
     def page(change: PublishedChange, run_id: str) -> str:
         tomorrow = replace(first.days[1], quantiles=(112.0,) * 5, change=change)
         return _front(url, replace(first, days=(first.days[0], tomorrow, *first.days[2:])), run_id=run_id)
@@ -55,12 +55,12 @@ def test_beside_the_number_stands_what_moved_it_where_that_is_much(url: str) -> 
         fewer, "b"
     )
     little = PublishedChange(yesterday, 110, (("actuals", 2),))
-    week_before = first.recent[-6]  # Wednesday 11 June
+    week_before = first.recent[-6]  # Wednesday, 11 June
     assert week_before.demand is not None
     assert f"{round(week_before.demand)} came Wed a week before" in page(little, "c")
 
 
-def test_beside_the_number_of_a_named_day_stands_its_name(url: str) -> None:
+def test_the_name_of_a_marked_day_is_shown_next_to_the_number(url: str) -> None:
     first = depot(0)
     days = tuple(replace(day, open=True, quantiles=(9.0,) * 5) for day in first.days)
     page = _front(url, replace(first, days=days), NOON + timedelta(days=1))
@@ -68,10 +68,9 @@ def test_beside_the_number_of_a_named_day_stands_its_name(url: str) -> None:
     assert "Juneteenth National Independence Day (holiday) · " in page
 
 
-def test_public_holidays_are_named_in_the_readers_language_and_events_as_people_named_them(
-    url: str, tmp_path: Path
-) -> None:
-    """By the pipeline's country, as the depot declares none; in Bavaria 19 June is one in 2025."""
+def test_public_holidays_are_translated_and_events_keep_their_names(url: str, tmp_path: Path) -> None:
+    """Uses the pipeline's country, as the depot declares none; in Bavaria 19 June 2025 is a
+    holiday."""
     corpus_christi = PublishedMark(date(2025, 6, 19), "holiday", "Corpus Christi")
     marks = (corpus_christi, replace(corpus_christi, kind="promo", name="Free delivery weekend"))
     fill(url, replace(publication(1), depots=(replace(depot(0), attributes={}, marks=marks),)))
@@ -90,13 +89,14 @@ def test_public_holidays_are_named_in_the_readers_language_and_events_as_people_
     with in_language("de"):
         days = digest(edition, DigestScope("BOS-01")).days
     assert any("Fronleichnam (Feiertag), Free" in remark for day in days for remark in day.remarks)
-    for language in ("en", "es"):  # a German calendar has no Spanish
+    for language in ("en", "es"):  # the German calendar has no Spanish names
         assert "Fronleichnam" not in page(language)
         assert "Corpus Christi" in page(language)
 
 
-def test_of_61_days_two_weeks_stand_by_themselves_and_the_rest_by_week(url: str) -> None:
-    """A week's sum is that of its medians, and has no range; each of its days has one. All days are in the API."""
+def test_of_61_days_two_weeks_are_shown_daily_and_the_rest_by_week(url: str) -> None:
+    """A week's sum is that of its medians, without a range; each of its days has one. All days are
+    in the API."""
     fill(url, publication(3, 61))
     get = visitor(url)
     page, front = get("/depot/BOS-01").text, get("/").text
@@ -125,12 +125,12 @@ def test_of_61_days_two_weeks_stand_by_themselves_and_the_rest_by_week(url: str)
         ("Asia/Tokyo", "tomorrow, Thu 19 Jun"),
     ],
 )
-def test_a_depots_tomorrow_is_that_of_its_own_clocks(url: str, zone: str | None, near: str) -> None:
-    """At noon in New York it is Wednesday already in Tokyo, where Thursday is tomorrow."""
+def test_a_depots_tomorrow_is_in_its_own_time_zone(url: str, zone: str | None, near: str) -> None:
+    """At noon in New York it is already Wednesday in Tokyo, so tomorrow is Thursday."""
     assert f"Orders expected {near}" in _front(url, replace(depot(0), timezone=zone))
 
 
-def test_a_depots_day_turns_at_its_own_midnight_though_the_pipelines_does_not(url: str) -> None:
+def test_a_depots_day_changes_at_its_own_midnight(url: str) -> None:
     fill(url, replace(publication(), depots=(replace(depot(0), timezone="Asia/Kathmandu"),)))  # UTC+05:45
     now = [datetime(2025, 6, 17, 18, 14, tzinfo=UTC)]
     app = create_app(url, clock=lambda: now[0])

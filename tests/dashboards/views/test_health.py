@@ -1,4 +1,4 @@
-"""The page about the last nights: how they ended, what they found, how long they took."""
+"""The health page: outcomes, findings and durations of the latest runs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def night(
     message: str | None = None,
     pipeline: str = "harbor-fleet",
 ) -> None:
-    """Write down a night of twelve minutes; without an outcome it still runs."""
+    """Write a run of twelve minutes; without an outcome it is still running."""
     with Ledger.open(url) as ledger:
         ledger.start_run(run_id, pipeline=pipeline, as_of=began, spec_digest="5pec", at=began)
         ledger.note(run_id, findings=findings, timings=timings or {"ingest": 2.04, "train": 64.6, "night": 70.0})
@@ -45,7 +45,7 @@ def health_text(url: str, now: datetime = NOON) -> str:
     return text(visitor(url, now)("/health"))
 
 
-def test_a_ledger_without_a_run_says_what_to_do_first(url: str) -> None:
+def test_without_a_run_the_page_explains_the_first_step(url: str) -> None:
     Ledger.open(url).close()
     answer = visitor(url)("/health")
     assert answer.status_code == 200
@@ -53,7 +53,7 @@ def test_a_ledger_without_a_run_says_what_to_do_first(url: str) -> None:
     assert visitor(url)("/api/v1/runs").json() == {"runs": []}
 
 
-def test_the_last_night_is_told_with_its_outcome_and_length(url: str) -> None:
+def test_shows_the_last_run_with_its_outcome_and_duration(url: str) -> None:
     night(url, "n1", message="the gate said no")
     page = health_text(url)
     assert "The last night began Tue 17 Jun, 07:15 UTC It took 12 min 5 s." in page
@@ -62,20 +62,20 @@ def test_the_last_night_is_told_with_its_outcome_and_length(url: str) -> None:
     assert "Forecast by new model" in page
 
 
-def test_where_nothing_was_read_nothing_is_said_of_the_readings(url: str) -> None:
+def test_reports_that_no_readings_were_read(url: str) -> None:
     night(url, "n1", timings={"predict": 2.0, "night": 2.1})
     assert "No readings were read, so nothing is known about them." in health_text(url)
     night(url, "n2", timings={"ingest": 2.0, "night": 2.1}, began=BEGAN + timedelta(days=1))
     assert "Nothing: all readings passed the checks." in health_text(url)
 
 
-def test_instants_are_on_the_clocks_of_the_publication(url: str) -> None:
+def test_instants_are_in_the_publications_time_zone(url: str) -> None:
     night(url, "night-1")
     fill(url, publication())
     assert "began Tue 17 Jun, 03:15 EDT" in health_text(url)
 
 
-def test_findings_are_told_the_gravest_first_with_what_to_do(url: str) -> None:
+def test_findings_are_listed_most_serious_first_with_the_next_step(url: str) -> None:
     night(url, "n1", LATE, NEGATIVE, THIN, DOUBLE)
     page = health_text(url)
     expected = (
@@ -88,14 +88,14 @@ def test_findings_are_told_the_gravest_first_with_what_to_do(url: str) -> None:
     assert "forecaster quarantine list FILE" in page
 
 
-def test_where_no_row_is_kept_aside_there_is_no_command_to_list_them(url: str) -> None:
+def test_omits_the_quarantine_command_without_quarantined_rows(url: str) -> None:
     night(url, "n1", LATE)
     page = health_text(url)
     assert "need no action" in page
     assert "quarantine" not in page
 
 
-def test_the_nights_are_told_newest_first(url: str) -> None:
+def test_runs_are_listed_newest_first(url: str) -> None:
     night(url, "n1", began=BEGAN - timedelta(days=2), outcome="failed", message="no space left")
     night(url, "n2", began=BEGAN - timedelta(days=1), outcome="degraded")
     night(url, "n3", outcome="no_data")
@@ -108,7 +108,7 @@ def test_the_nights_are_told_newest_first(url: str) -> None:
     assert "No space left" in page
 
 
-def test_a_night_that_runs_or_was_killed_leaves_the_one_before_as_the_last(url: str) -> None:
+def test_a_running_or_killed_run_leaves_the_previous_one_as_the_last(url: str) -> None:
     night(url, "n1", DOUBLE, began=BEGAN - timedelta(days=1))
     night(url, "n2", outcome=None)
     assert "duplicate_row" in health_text(url)
@@ -117,7 +117,7 @@ def test_a_night_that_runs_or_was_killed_leaves_the_one_before_as_the_last(url: 
     assert "UTC broken off –" in health_text(url, BEGAN + timedelta(hours=37))
 
 
-def test_stages_are_told_with_what_they_usually_take(url: str) -> None:
+def test_stages_are_shown_with_their_usual_duration(url: str) -> None:
     night(url, "n1", began=BEGAN - timedelta(days=1), timings={"ingest": 4.0, "train": 60.0})
     night(url, "n2", timings={"ingest": 2.0, "train": 90.0, "predict": 30.0, "night": 125.0})
     page = health_text(url)
@@ -126,7 +126,7 @@ def test_stages_are_told_with_what_they_usually_take(url: str) -> None:
     assert 'd="M0 0h33.3v10h-33.3z"' in visitor(url)("/health").text
 
 
-def test_the_api_tells_each_night_with_its_findings(url: str) -> None:
+def test_the_api_has_each_run_with_its_findings(url: str) -> None:
     night(url, "n1", LATE, THIN)
     (run,) = visitor(url)("/api/v1/runs").json()["runs"]
     assert (run["run_id"], run["outcome"], run["tier"], run["exit_code"]) == ("n1", "published", "fresh", 0)
@@ -136,7 +136,7 @@ def test_the_api_tells_each_night_with_its_findings(url: str) -> None:
     assert "RunsOut" in visitor(url)("/api/v1/openapi.json").text
 
 
-def test_a_run_without_a_new_publication_changes_what_a_browser_has(url: str) -> None:
+def test_a_run_without_a_publication_invalidates_cached_pages(url: str) -> None:
     night(url, "night-1")
     fill(url, publication())
     get = visitor(url)
@@ -146,7 +146,7 @@ def test_a_run_without_a_new_publication_changes_what_a_browser_has(url: str) ->
     assert "12 rows" in text(get("/"))
 
 
-def test_the_front_page_tells_of_what_was_kept_aside_and_leads_there(url: str) -> None:
+def test_the_front_page_shows_quarantined_rows_and_links_to_them(url: str) -> None:
     night(url, "night-1", NEGATIVE, DOUBLE, LATE)
     fill(url, publication())
     page = visitor(url)("/")
@@ -163,7 +163,7 @@ def test_the_front_page_tells_of_what_was_kept_aside_and_leads_there(url: str) -
         ((NEGATIVE, THIN), "The last night quarantined its whole batch (thin_feed): none of its rows counts."),
     ],
 )
-def test_the_notice_is_about_what_was_kept_aside(url: str, findings: Sequence[Finding], sentence: str | None) -> None:
+def test_the_notice_is_about_quarantined_data(url: str, findings: Sequence[Finding], sentence: str | None) -> None:
     night(url, "n1", *findings)
     with Ledger.open_reader(url) as ledger:
         (run,) = ledger.runs()
@@ -172,26 +172,26 @@ def test_the_notice_is_about_what_was_kept_aside(url: str, findings: Sequence[Fi
     assert notice(None) is None
 
 
-def test_every_page_leads_to_the_last_nights(url: str) -> None:
+def test_every_page_links_to_the_health_page(url: str) -> None:
     fill(url, publication())
     for path in ("/", "/depot/BOS-01", "/health", "/nowhere"):
         assert '<a class="crumb less" href="/health">Last nights</a>' in visitor(url)(path).text
 
 
-def test_words_of_the_data_are_never_markup(url: str) -> None:
+def test_texts_from_the_data_are_escaped(url: str) -> None:
     evil = "<script>alert(1)</script>\"'"
     night(url, "n1", Finding(evil, "stop", 1, evil), timings={evil: 1.0}, message=evil)
     assert "<script>" not in visitor(url)("/health").text
 
 
-def test_nights_of_another_pipeline_are_not_told(url: str) -> None:
+def test_hides_runs_of_another_pipeline(url: str) -> None:
     night(url, "n1", pipeline="other", message="of another")
     fill(url, publication())
     assert "Of another" not in health_text(url)
     assert "Of another" in text(visitor(url, pipeline="other")("/health"))
 
 
-def test_ended_runs_can_be_asked_for_alone(url: str) -> None:
+def test_ended_runs_can_be_queried_separately(url: str) -> None:
     night(url, "n1")
     night(url, "n2", began=PUBLISHED, outcome=None)
     with Ledger.open_reader(url) as ledger:
@@ -199,7 +199,7 @@ def test_ended_runs_can_be_asked_for_alone(url: str) -> None:
         assert [run.run_id for run in ledger.runs(ended=True)] == ["n1"]
 
 
-def test_the_gravest_comes_first_and_of_one_severity_the_most_frequent() -> None:
+def test_findings_are_sorted_by_severity_and_then_frequency() -> None:
     findings: list[Mapping[str, Any]] = [
         {"rule": name, "severity": severity, "count": count}
         for name, severity, count in [
@@ -216,5 +216,5 @@ def test_the_gravest_comes_first_and_of_one_severity_the_most_frequent() -> None
     ("seconds", "words"),
     [(0.04, "0.0 s"), (9.94, "9.9 s"), (9.96, "10 s"), (59.7, "1 min 0 s"), (725, "12 min 5 s"), (3720, "1 h 2 min")],
 )
-def test_a_duration_is_told_in_the_units_people_use(seconds: float, words: str) -> None:
+def test_durations_are_formatted_in_common_units(seconds: float, words: str) -> None:
     assert duration(seconds) == words

@@ -1,4 +1,4 @@
-"""One of a thing is told as one, on every page: of one depot with one order, one driver, one day and one run."""
+"""Singular forms on every page: one depot with one order, one driver, one day and one run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ DAY = CUTOFF + timedelta(days=1)
 
 
 def _one(run_id: str, day: date, **changes: object) -> Publication:
-    """One depot of which one order is expected on one day, for one driver in one van."""
+    """Return a publication of one depot with one expected order on one day, for one driver in one
+    van."""
     whole = depot(0)
     roster = PublishedRoster(1, 0.1, 1.0, 1.0, 1.0, (("BOS-02", 1),), ())
     ahead = replace(whole.days[0], target_date=day, quantiles=(1.0,) * 5, drivers=1, roster=roster)
@@ -66,7 +67,7 @@ def _fill(url: str) -> None:
             override_table.record_actuals(connection, {override.id: 1.0})
 
 
-def test_one_is_told_as_one_on_every_page(url: str, spec: Spec) -> None:
+def test_every_page_uses_singular_forms_for_one(url: str, spec: Spec) -> None:
     _fill(url)
     app = create_app(url, pipeline="harbor-fleet", clock=lambda: NOON, spec=spec)
     pages = sorted({view.page for view in VIEWS if view.page} - {"/roster"})  # no shifts are declared here
@@ -93,5 +94,5 @@ def test_one_is_told_as_one_on_every_page(url: str, spec: Spec) -> None:
     assert wrong_plurals(saved.json()["said"]) == []
 
 
-def test_a_wrong_plural_would_be_seen() -> None:
+def test_detects_wrong_plurals() -> None:
     assert wrong_plurals("1 depots, 21 depots, 0.1 orders; 1 of 2 vans; 1 is, 1 s") == ["1 depots"]

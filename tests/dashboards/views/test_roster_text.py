@@ -106,11 +106,11 @@ def test_a_roster_is_one_short_sentence(planned: PublishedDay, expected: str) ->
         (1, "more than 99 chances in 100"),
     ],
 )
-def test_chances_are_told_in_whole_numbers(share: float, expected: str) -> None:
+def test_probabilities_are_expressed_in_whole_numbers(share: float, expected: str) -> None:
     assert chance(share) == expected
 
 
-def test_the_depots_page_and_the_api_tell_the_roster(url: str) -> None:
+def test_the_depots_page_and_the_api_show_the_roster(url: str) -> None:
     first = depot(0)
     days = (first.days[0], day(), *first.days[2:])
     fill(url, replace(publication(), depots=(replace(first, days=days), depot(1))))
@@ -123,7 +123,7 @@ def test_the_depots_page_and_the_api_tell_the_roster(url: str) -> None:
     assert days_out[1]["roster"]["one_fewer"] == 91.2
 
 
-def test_a_lender_with_markup_in_its_name_does_no_harm(url: str) -> None:
+def test_a_lenders_name_is_escaped(url: str) -> None:
     evil = day(borrowed=(("<script>alert(1)</script>", 2),))
     first = depot(0)
     fill(url, replace(publication(), depots=(replace(first, days=(first.days[0], evil, *first.days[2:])),)))

@@ -1,4 +1,4 @@
-"""Schedules in words, with their next instants on the clocks of the pipeline."""
+"""Schedules in words, with their next starts in the pipeline's time zone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_cron_expression_is_shown_in_words(cron: str, words: str) -> None:
     assert in_words(cron) == words
 
 
-def test_the_next_times_are_those_of_the_pipelines_zone_also_when_its_clock_changes() -> None:
+def test_the_next_starts_follow_the_pipelines_zone_across_clock_changes() -> None:
     demand = {"source": {"kind": "csv", "path": "d.csv"}}
     spec = spec_of({"name": "a", "timezone": "Europe/Berlin", "demand": demand}, ROOT)
     night, tidying = scheduled_runs(spec, datetime(2026, 10, 23, 22, tzinfo=UTC))

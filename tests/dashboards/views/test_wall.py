@@ -16,7 +16,7 @@ def test_a_wall_shows_the_network_or_one_city(url: str) -> None:
     assert "NYC-01" not in text(get("/wall?city=Boston"))
 
 
-def test_a_wall_of_a_city_that_is_not_there_shows_no_other_numbers_and_says_which_may_be_meant(url: str) -> None:
+def test_a_wall_of_an_unknown_city_shows_no_numbers_and_suggests_a_city(url: str) -> None:
     fill(url, publication())
     get = visitor(url)
     page = text(get("/wall?city=new%20yrok"))

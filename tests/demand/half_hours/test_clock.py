@@ -1,4 +1,4 @@
-"""The half hour of a row, as a source may write it, on days of 23 and 25 hours as well."""
+"""Half hour of a row in every notation of a source, including days of 23 and 25 hours."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def halves(*values: Any, notation: Notation | None = None, dtype: Any = None) ->
     return half_hours(pd.Series(values, dtype=dtype), BERLIN, notation or Notation()).tolist()
 
 
-def test_a_time_of_day_is_read_as_the_day_is() -> None:
+def test_time_of_day_is_read_in_the_same_notation_as_the_day() -> None:
     assert halves("2024-03-05T14:30", "2024-03-05 14:29:59", "2024-03-05T23:59Z", "2024-03-05T00:00:01") == [
         29,
         28,
@@ -46,16 +46,16 @@ def test_a_time_of_day_is_read_as_the_day_is() -> None:
         ("unix_ms", "1709645400000", 29),
     ],
 )
-def test_every_notation_of_a_day_may_have_a_time(form: str, written: str, expected: int) -> None:
+def test_every_day_notation_may_include_a_time(form: str, written: str, expected: int) -> None:
     assert halves(written, notation=Notation(date_format=form)) == [expected]
 
 
-def test_a_sheet_has_times_in_fractions_of_days() -> None:
+def test_spreadsheet_times_are_fractions_of_days() -> None:
     assert halves("45356.25", "2024-03-05T06:15", notation=Notation(of_sheet=True)) == [12, 12]
     assert halves(45356.25, 45356.0, notation=Notation(of_sheet=True)) == [12, NO_TIME]
 
 
-def test_the_hour_that_comes_twice_is_one_and_the_missing_one_moves_on() -> None:
+def test_repeated_hour_counts_once_and_missing_hour_shifts_forward() -> None:
     assert halves("2024-10-27T00:30Z", "2024-10-27T01:30Z") == [5, 5]
     assert halves("2024-03-31T00:59Z", "2024-03-31T01:00Z", "2024-03-31T02:30") == [3, 6, 6]
 
@@ -65,8 +65,8 @@ def test_the_hour_that_comes_twice_is_one_and_the_missing_one_moves_on() -> None
         min_value=pd.Timestamp("2023-01-01").to_pydatetime(), max_value=pd.Timestamp("2025-12-31").to_pydatetime()
     )
 )
-def test_day_and_half_hour_are_those_of_one_local_clock(instant: Any) -> None:
-    """In every zone the two together are the wall clock."""
+def test_day_and_half_hour_follow_the_same_local_clock(instant: Any) -> None:
+    """In every zone, both together equal local time."""
     text = pd.Series([instant.isoformat() + "Z"])
     for zone in (BERLIN, ZoneInfo("America/New_York"), ZoneInfo("Asia/Kolkata")):
         local = pd.Timestamp(instant, tz="UTC").tz_convert(zone)

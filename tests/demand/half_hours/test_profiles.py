@@ -1,4 +1,4 @@
-"""Orders by half hours in the lake: once, point in time, and only of days that count."""
+"""Orders by half hour in the lake: stored once, point in time, and only for days that count."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def profiles(spec: Spec, as_of: datetime | None = None) -> dict[tuple[str, str],
     }
 
 
-def test_ingesting_twice_doubles_nothing_and_a_correction_replaces(tmp_path: Path) -> None:
+def test_repeated_ingestion_adds_nothing_and_a_correction_replaces_the_profile(tmp_path: Path) -> None:
     spec = spec_of(tmp_path)
     write(tmp_path, "A,2024-03-04T08:10", "A,2024-03-04T08:20", "A,2024-03-04T15:00", "B,2024-03-04T23:30Z")
     first = ingest(spec, now=NOW)
@@ -50,7 +50,7 @@ def test_ingesting_twice_doubles_nothing_and_a_correction_replaces(tmp_path: Pat
     before = {("A", "2024-03-04"): {16: 2.0, 30: 1.0}, ("B", "2024-03-05"): {1: 1.0}}
     assert profiles(spec) == before
     assert ingest(spec, now=NOW + DAY).versions == first.versions
-    # the third order came in the morning after all: the count is the same, its hours are not
+    # the third order was in the morning after all: the same count at other hours
     write(tmp_path, "A,2024-03-04T08:10", "A,2024-03-04T08:20", "A,2024-03-04T09:00", "B,2024-03-04T23:30Z")
     second = ingest(spec, now=NOW + 2 * DAY)
     assert (second.accepted, second.unchanged) == (0, 4)
@@ -61,7 +61,7 @@ def test_ingesting_twice_doubles_nothing_and_a_correction_replaces(tmp_path: Pat
     assert second.versions["half_hours"] == first.versions["half_hours"] + 1
 
 
-def test_counts_with_a_time_of_day_are_summed_and_an_archive_knows_them_the_next_morning(tmp_path: Path) -> None:
+def test_counts_with_times_are_summed_and_known_the_next_morning_in_an_archive(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, "sum", ", recorded: next_day")
     write(
         tmp_path,
@@ -76,8 +76,8 @@ def test_counts_with_a_time_of_day_are_summed_and_an_archive_knows_them_the_next
     assert profiles(spec, datetime(2024, 3, 2, 12, tzinfo=UTC)) == profiles(spec)
 
 
-def test_a_day_that_does_not_count_or_is_not_known_leaves_no_profile(tmp_path: Path) -> None:
-    """Today is not over, and one count of the 4th is not known."""
+def test_day_that_does_not_count_or_is_unknown_has_no_profile(tmp_path: Path) -> None:
+    """Today is not over, and one count of the 4th is unknown."""
     spec = spec_of(tmp_path, "sum")
     rows = ["A,2024-03-06T08:00,5", "A,2024-03-04T08:00,", "A,2024-03-04T09:00,3", "A,2024-03-05T09:00,3"]
     write(tmp_path, *rows, header="depot_id,date,demand")
@@ -85,7 +85,7 @@ def test_a_day_that_does_not_count_or_is_not_known_leaves_no_profile(tmp_path: P
     assert list(profiles(spec)) == [("A", "2024-03-05")]
 
 
-def test_rows_without_a_time_stop_the_batch_with_file_row_and_what_to_set(tmp_path: Path) -> None:
+def test_rows_without_a_time_stop_the_batch_with_place_and_remedy(tmp_path: Path) -> None:
     spec = spec_of(tmp_path)
     write(tmp_path, "A,2024-03-04T08:10", "A,2024-03-04", "A,2024-03-05T08:00")
     outcome = ingest(spec, now=NOW)
@@ -97,11 +97,11 @@ def test_rows_without_a_time_stop_the_batch_with_file_row_and_what_to_set(tmp_pa
     assert (outcome.accepted, profiles(spec)) == (0, {})
     told = spec_of(tmp_path, more=", rules: {severity: {no_time: warn}}")
     assert ingest(told, now=NOW).accepted == 3
-    assert list(profiles(spec)) == [("A", "2024-03-05")]  # of the other day one order's time is not known
+    assert list(profiles(spec)) == [("A", "2024-03-05")]  # on the other day, the time of one order is unknown
 
 
 @pytest.mark.parametrize("time", ["", "T00:00:00", " 00:00"])
-def test_a_feed_of_midnights_is_a_feed_of_days(tmp_path: Path, time: str) -> None:
+def test_feed_of_midnights_is_a_feed_of_days(tmp_path: Path, time: str) -> None:
     write(tmp_path, f"A,2024-03-04{time}", f"A,2024-03-05{time}")
     outcome = ingest(spec_of(tmp_path), now=NOW)
     assert (outcome.stopped or "").startswith(
@@ -109,7 +109,7 @@ def test_a_feed_of_midnights_is_a_feed_of_days(tmp_path: Path, time: str) -> Non
     )
 
 
-def test_columns_of_timestamps_have_times_and_columns_of_days_have_none(tmp_path: Path) -> None:
+def test_timestamp_columns_have_times_and_date_columns_have_none(tmp_path: Path) -> None:
     import pandas as pd
 
     stamps = pd.to_datetime(["2024-03-04T07:10Z", "2024-03-04T14:00Z"])

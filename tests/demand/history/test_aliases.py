@@ -1,4 +1,4 @@
-"""Renamed and merged depots, worked by hand and against a slow loop."""
+"""Renamed and merged depots, compared with results by hand and with a simple loop."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def values_by_day(demand: Frame, aliases: Frame, column: str = "demand") -> dict
 
 
 @pytest.mark.parametrize("text", [False, True])
-def test_a_renamed_depot_keeps_its_past(text: bool) -> None:
+def test_renamed_depot_keeps_its_past(text: bool) -> None:
     demand = readings(
         ("old", 1, 1.0, True), ("old", 2, 2.0, NONE), ("new", 3, 3.0, NONE), ("else", 1, 9.0, NONE), text=text
     )
     assert values_by_day(demand, names(("old", "new"))) == {("else", 1): 9, ("new", 1): 1, ("new", 2): 2, ("new", 3): 3}
 
 
-def test_own_counts_win_and_a_renamed_depots_gaps_are_filled() -> None:
+def test_own_counts_take_precedence_and_former_counts_fill_gaps() -> None:
     demand = readings(
         ("old", 1, 1.0, NONE),
         ("old", 2, 2.0, False),
@@ -76,7 +76,7 @@ def test_own_counts_win_and_a_renamed_depots_gaps_are_filled() -> None:
     }
 
 
-def test_a_merged_depots_past_is_the_sum_of_those_in_business() -> None:
+def test_merged_depots_past_is_the_sum_of_depots_in_business() -> None:
     demand = readings(
         ("a", 1, 1.0, NONE),  # b is not in business yet
         ("a", 2, 2.0, NONE),
@@ -90,10 +90,10 @@ def test_a_merged_depots_past_is_the_sum_of_those_in_business() -> None:
     sums = values_by_day(demand, names(("a", "m"), ("b", "m")))
     assert sums == {("m", 1): 1, ("m", 2): 12, ("m", 3): None, ("m", 4): 4, ("m", 5): 20, ("m", 6): None}
     opened = values_by_day(demand, names(("a", "m"), ("b", "m")), "open")
-    assert opened[("m", 4)] is None  # of one it is not known, the other was closed
+    assert opened[("m", 4)] is None  # unknown for one of them, the other was closed
 
 
-def test_after_its_first_own_count_a_merged_depot_is_only_itself() -> None:
+def test_merged_depot_uses_only_own_counts_after_its_first_one() -> None:
     demand = readings(
         ("a", 1, 1.0, NONE),
         ("b", 1, 2.0, NONE),
@@ -105,7 +105,7 @@ def test_after_its_first_own_count_a_merged_depot_is_only_itself() -> None:
     assert values_by_day(demand, names(("a", "m"), ("b", "m"))) == {("m", 1): 3, ("m", 2): 7}
 
 
-def test_other_columns_are_any_open_the_largest_number_and_the_first_word() -> None:
+def test_other_columns_take_any_open_the_maximum_and_the_first_word() -> None:
     more = {"promo": "float64", "weather": "category"}
     demand = readings(
         ("b", 1, 1.0, False, 0.0, "rain"),
@@ -120,14 +120,14 @@ def test_other_columns_are_any_open_the_largest_number_and_the_first_word() -> N
     assert values_by_day(demand, aliases, "weather") == {("m", 1): "rain", ("m", 2): None}
 
 
-def test_what_is_announced_under_a_former_id_is_kept() -> None:
+def test_values_announced_under_a_former_id_are_kept() -> None:
     more = {"promo": "float64"}
     demand = readings(("old", 1, 5.0, NONE, 0.0), ("old", 4, NAN, NONE, 1.0), ("new", 2, 6.0, NONE, 0.0), more=more)
     assert values_by_day(demand, names(("old", "new")), "promo") == {("new", 1): 0, ("new", 2): 0, ("new", 4): 1}
     assert values_by_day(demand, names(("old", "new")))[("new", 4)] is None
 
 
-def test_without_aliases_that_occur_nothing_is_touched() -> None:
+def test_unused_aliases_change_nothing() -> None:
     demand, depots = readings(("a", 1, 1.0, NONE)), table(("a", None, None, None, "Ulm"))
     for aliases in (names(), names(("x", "y"))):
         applied = apply(demand, depots, aliases)
@@ -135,7 +135,7 @@ def test_without_aliases_that_occur_nothing_is_touched() -> None:
         assert applied[1] is depots
 
 
-def test_former_ids_leave_the_depots_table_or_lend_their_row() -> None:
+def test_former_ids_leave_the_depots_table_or_pass_on_their_row() -> None:
     depots = table(
         ("old", "2020-01-01", None, "Asia/Tokyo", "Ulm"),
         ("a", "2021-01-01", "2024-01-01", None, "Bonn"),
@@ -150,13 +150,13 @@ def test_former_ids_leave_the_depots_table_or_lend_their_row() -> None:
     assert list(depots_now.index) == ["new", "else", "m", "back"]
     assert depots_now["city"].tolist() == ["Ulm-Ost", "Oslo", "Bonn", "Nice"]
     day = pd.Timestamp
-    assert depots_now.loc["new", "opened"] == day("2024-03-01")  # the first reading that it took over
+    assert depots_now.loc["new", "opened"] == day("2024-03-01")  # the first inherited reading
     assert (depots_now.loc["m", "opened"], depots_now.loc["m", "closed"]) == (day("2021-01-01"), day("2024-02-01"))
     assert depots_now.loc["back", "closed"] == day("2024-01-01")
     assert (depots_now.dtypes == depots.dtypes.drop("depot_id")).all()
 
 
-def test_chains_are_followed_and_circles_have_no_end() -> None:
+def test_chains_are_followed_and_cycles_are_marked() -> None:
     pairs = [("a", "b"), ("b", "c"), ("c", "d"), ("x", "y"), ("y", "x"), ("w", "x"), ("e", "d")]
     resolved, circle = resolve(names(*pairs))
     assert circle.tolist() == [False, False, False, True, True, True, False]
@@ -166,7 +166,7 @@ def test_chains_are_followed_and_circles_have_no_end() -> None:
     assert set(resolve(names(*long))[0]["depot_id"]) == {"n1000"}
 
 
-def test_a_column_of_ids_is_brought_up_to_date() -> None:
+def test_column_of_ids_is_mapped_to_current_ids() -> None:
     ids = pd.Series(["old", "else", None], dtype="str")
     assert current(ids, names(("old", "new"))).fillna("").tolist() == ["new", "else", ""]
     assert current(ids, names()) is ids
@@ -179,10 +179,10 @@ def test_a_column_of_ids_is_brought_up_to_date() -> None:
         min_size=1,
     )
 )
-def test_sums_are_those_of_a_slow_loop(counts: dict[tuple[str, int], Any]) -> None:
+def test_sums_agree_with_a_simple_loop(counts: dict[tuple[str, int], Any]) -> None:
     rows = [(*key, NAN, False) if count == "closed" else (*key, float(count), NONE) for key, count in counts.items()]
     sums = values_by_day(readings(*rows), names(("a", "m"), ("b", "m"), ("c", "m")))
-    # on a closed day there is nothing to add, which is known
+    # on a closed day there is nothing to add: that is known
     day_counts = {key: 0.0 if count == "closed" else count for key, count in counts.items() if count == count}
     own_days = {
         day: count for (depot, day), count in counts.items() if depot == "m" and count == count and count != "closed"
@@ -205,7 +205,7 @@ def test_sums_are_those_of_a_slow_loop(counts: dict[tuple[str, int], Any]) -> No
         assert sums[("m", day)] == (sum(parts) if parts and None not in parts else None)
 
 
-def test_what_was_said_of_a_former_id_was_said_of_the_depot_unless_that_spoke_itself_or_several_were_merged() -> None:
+def test_facts_of_former_ids_apply_unless_the_depot_has_its_own_or_several_merged() -> None:
     former = former_names(
         names(("old", "new"), ("a", "m"), ("b", "m"), ("gone", "nowhere"), ("kept", "new")), ["new", "m", "kept"]
     )

@@ -21,7 +21,7 @@ DAY = timedelta(days=1)
 
 
 def pipeline(folder: Path, name: str, *, depot: str = "A", fleet: str | None = None) -> Spec:
-    """A pipeline file with a state of its own, in the lake that all of them share."""
+    """Pipeline file with its own state and the lake shared by all of them."""
     place = folder / name
     place.mkdir(exist_ok=True)
     rows = [f"{depot},2024-02-{day:02},{day}" for day in range(1, 29)]
@@ -35,7 +35,7 @@ def depots(spec: Spec) -> set[str]:
     return {*read_as_of(spec, as_of=NOW + DAY).demand["depot_id"]}
 
 
-def test_a_second_fleet_neither_writes_into_a_lake_nor_reads_it(tmp_path: Path) -> None:
+def test_second_fleet_can_neither_write_nor_read_the_lake(tmp_path: Path) -> None:
     one, two = pipeline(tmp_path, "one"), pipeline(tmp_path, "two", depot="B")
     ingest(one, now=NOW)
     before = Lake(one.lake_url).versions()
@@ -57,13 +57,13 @@ def test_a_second_fleet_neither_writes_into_a_lake_nor_reads_it(tmp_path: Path) 
     assert Lake(one.lake_url).version("owners") == 0
 
 
-def test_the_doctor_says_whose_lake_it_is(tmp_path: Path) -> None:
+def test_doctor_reports_the_owner_of_the_lake(tmp_path: Path) -> None:
     ingest(pipeline(tmp_path, "one"), now=NOW)
     [sign] = [*doctor._lake(pipeline(tmp_path, "two"))]
     assert (sign.state, "fleet 'one'" in sign.text) == ("broken", True)
 
 
-def test_a_renamed_pipeline_goes_on_with_its_lake_by_one_key(tmp_path: Path) -> None:
+def test_renamed_pipeline_continues_with_its_lake_by_setting_fleet(tmp_path: Path) -> None:
     ingest(pipeline(tmp_path, "one"), now=NOW)
     renamed = pipeline(tmp_path, "first", fleet="one")
     outcome = ingest(renamed, now=NOW + DAY)
@@ -72,18 +72,18 @@ def test_a_renamed_pipeline_goes_on_with_its_lake_by_one_key(tmp_path: Path) -> 
         ingest(pipeline(tmp_path, "one", fleet="two"), now=NOW)
 
 
-def test_a_lake_of_before_belongs_to_the_first_who_ingests_into_it(tmp_path: Path) -> None:
+def test_lake_without_an_owner_belongs_to_the_first_fleet_that_ingests(tmp_path: Path) -> None:
     one, two = pipeline(tmp_path, "one"), pipeline(tmp_path, "two", depot="B")
     ingest(one, now=NOW)
     shutil.rmtree(Path(one.lake_url) / "owners")
-    assert depots(two) == {"A"}  # whose it is nobody has written down
+    assert depots(two) == {"A"}  # the owner is not recorded
     assert ingest(one, now=NOW + DAY).unchanged == 28
     assert lake_owner.owner(Lake(one.lake_url)) == "one"
     with pytest.raises(ForeignLake):
         depots(two)
 
 
-def test_of_two_that_came_at_once_the_older_row_counts(tmp_path: Path) -> None:
+def test_oldest_row_decides_between_simultaneous_owners(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path / "lake"))
     for fleet, hour in (("two", 2), ("one", 1), ("three", 1)):
         row = {"fleet": fleet, "recorded_at": NOW + timedelta(hours=hour)}
@@ -91,7 +91,7 @@ def test_of_two_that_came_at_once_the_older_row_counts(tmp_path: Path) -> None:
     assert lake_owner.owner(lake) == "one"
 
 
-def test_a_stopped_or_unreadable_batch_leaves_the_lake_to_whoever_comes(tmp_path: Path) -> None:
+def test_stopped_or_unreadable_batch_does_not_claim_the_lake(tmp_path: Path) -> None:
     one = pipeline(tmp_path, "one")
     (one.folder / "demand.csv").unlink()
     with pytest.raises(Exception, match="no such file"):
@@ -99,7 +99,7 @@ def test_a_stopped_or_unreadable_batch_leaves_the_lake_to_whoever_comes(tmp_path
     assert ingest(pipeline(tmp_path, "two", depot="B"), now=NOW).accepted == 28
 
 
-def test_a_backup_brings_back_whose_lake_it_is_and_takes_the_place_of_no_other(tmp_path: Path) -> None:
+def test_backup_restores_the_owner_and_does_not_replace_another_fleets_lake(tmp_path: Path) -> None:
     from forecaster.ledger.store import Ledger
 
     one = pipeline(tmp_path, "one")

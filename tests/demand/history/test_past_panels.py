@@ -1,4 +1,4 @@
-"""A night of the past is replayed with what was known then, and nothing else."""
+"""A past nightly run is replayed with exactly the knowledge of that time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FIRST = date(2024, 1, 1)  # a Monday
 LAST = date(2024, 3, 10)
 TONIGHT = datetime(2024, 3, 11, 6, tzinfo=UTC)
 CUTOFF = date(2024, 2, 25)
-THEN = datetime(2024, 2, 26, 6, tzinfo=UTC)  # when a night with that cutoff began
+THEN = datetime(2024, 2, 26, 6, tzinfo=UTC)  # start of a run with that cutoff
 DAY = timedelta(days=1)
 ARCHIVE = "{source: {kind: csv, path: demand.csv}, recorded: next_day}"
 TOLD = "{source: {kind: csv, path: demand.csv}, columns: {recorded_at: at}}"
@@ -57,7 +57,7 @@ def same(first: Panel, second: Panel) -> bool:
     return alike and np.array_equal(first.calendar[first.calendar_group], second.calendar[second.calendar_group])
 
 
-def test_an_archive_that_nobody_restated_is_tonights_panel_cut_off(tmp_path: Path) -> None:
+def test_archive_without_restatements_equals_tonights_panel_cut_off(tmp_path: Path) -> None:
     rows = [
         f"{d},{day},{10 * (i % 9) + d.encode()[0]},{day.day % 9 == 0:d}" for d in "AB" for i, day in enumerate(days())
     ]
@@ -70,7 +70,7 @@ def test_an_archive_that_nobody_restated_is_tonights_panel_cut_off(tmp_path: Pat
         assert same(then_at(cutoff), built.at(cutoff))
 
 
-def test_what_was_recorded_later_is_not_seen_and_what_it_replaced_is(tmp_path: Path) -> None:
+def test_later_records_are_hidden_and_replaced_values_are_visible(tmp_path: Path) -> None:
     rows = [f"A,{day},{i},{day + DAY}T03:00Z" for i, day in enumerate(days())]
     late, restated = CUTOFF - DAY, CUTOFF - 3 * DAY
     rows = [row.replace(f"{CUTOFF}T03", "2024-02-28T03") if f"A,{late}," in row else row for row in rows]
@@ -87,7 +87,7 @@ def test_what_was_recorded_later_is_not_seen_and_what_it_replaced_is(tmp_path: P
     assert built.demand[0, number[late]] == number[late]
 
 
-def test_a_feed_that_was_late_leaves_the_last_days_unknown(tmp_path: Path) -> None:
+def test_late_feed_leaves_the_last_days_unknown(tmp_path: Path) -> None:
     rows = [f"A,{day},{i},{day + DAY}T0{9 if day == CUTOFF else 3}:00Z" for i, day in enumerate(days())]
     write(tmp_path, "demand", "depot_id,date,demand,at", *rows)
     spec = spec_of(tmp_path, TOLD)
@@ -99,8 +99,9 @@ def test_a_feed_that_was_late_leaves_the_last_days_unknown(tmp_path: Path) -> No
     assert np.isfinite(then.demand[0, :-1]).all()
 
 
-def test_history_that_was_loaded_afterwards_counts_as_known_on_the_morning_after(tmp_path: Path) -> None:
-    """Loaded on 20 February: a year nobody had heard of. From then on each day came on its morning, but one late."""
+def test_history_loaded_later_counts_as_known_the_next_morning(tmp_path: Path) -> None:
+    """Loaded on 20 February: a whole year unknown before. From then on each day arrived the next
+    morning, except one late day."""
     spec = spec_of(tmp_path, "{source: {kind: csv, path: demand.csv}}")
     loaded = date(2024, 2, 20)
     late = date(2024, 2, 22)
@@ -116,8 +117,9 @@ def test_history_that_was_loaded_afterwards_counts_as_known_on_the_morning_after
     assert np.isfinite(built.demand).all()
 
 
-def test_a_covariate_that_was_declared_later_counts_as_told_in_advance(tmp_path: Path) -> None:
-    """The feed got its column `promo` on 5 March, for all days at once; from then on, what it changes is news."""
+def test_covariate_declared_later_counts_as_known_in_advance(tmp_path: Path) -> None:
+    """The feed got its column `promo` on 5 March, for all days at once; later changes of it are
+    news."""
     declared_on, changed = date(2024, 3, 5), CUTOFF + 2 * DAY
     write(
         tmp_path, "demand", "depot_id,date,demand", *[f"A,{d},{i}" for i, d in enumerate(days(last=declared_on - DAY))]
@@ -139,7 +141,7 @@ def test_a_covariate_that_was_declared_later_counts_as_told_in_advance(tmp_path:
     assert built.at(CUTOFF).covariates[0, -7:, 0].tolist() == [1, 1, 0, 0, 0, 0, 0]
 
 
-def test_a_day_that_was_closed_without_notice_is_forecast_as_open(tmp_path: Path) -> None:
+def test_unannounced_closed_day_is_forecast_as_open(tmp_path: Path) -> None:
     surprise = CUTOFF + 2 * DAY
     rows = [
         f"A,{d},{10 if d != surprise and d.weekday() != 6 else 0},{d != surprise and d.weekday() != 6:d}"
@@ -150,14 +152,14 @@ def test_a_day_that_was_closed_without_notice_is_forecast_as_open(tmp_path: Path
     ingest(spec, now=TONIGHT)
     built, then_at = tonight(spec)
     then = then_at(CUTOFF)
-    assert then.open[0, -7:].tolist() == [True] * 6 + [False]  # Sundays were closed all along
+    assert then.open[0, -7:].tolist() == [True] * 6 + [False]  # Sundays were always closed
     assert built.at(CUTOFF).open[0, -7:].tolist() == [True, False, True, True, True, True, False]
     (fold,) = backtest.folds(lambda p: seasonal_naive(p, (0.1, 0.5, 0.9)), built, [CUTOFF], then_at)
     assert fold.forecast.open[0].tolist() == [True] * 6 + [False]
     assert np.flatnonzero(np.isnan(fold.actuals[0])).tolist() == [1, 6]  # a closed day is not scored
 
 
-def test_orders_on_a_day_that_was_thought_to_be_closed_are_scored(tmp_path: Path) -> None:
+def test_orders_on_a_day_believed_closed_are_scored(tmp_path: Path) -> None:
     opened = CUTOFF + 7 * DAY  # a Sunday
     rows = [
         f"A,{d},{10 if d.weekday() != 6 or d == opened else ''},{d.weekday() != 6 or d == opened:d}" for d in days()
@@ -172,7 +174,7 @@ def test_orders_on_a_day_that_was_thought_to_be_closed_are_scored(tmp_path: Path
     assert fold.actuals[0, 6] == 10
 
 
-def test_a_depot_that_was_not_known_yet_is_never_open_and_not_scored(tmp_path: Path) -> None:
+def test_unknown_depot_is_never_open_and_not_scored(tmp_path: Path) -> None:
     write(
         tmp_path,
         "demand",
@@ -191,7 +193,7 @@ def test_a_depot_that_was_not_known_yet_is_never_open_and_not_scored(tmp_path: P
     assert np.isfinite(fold.actuals).tolist() == [[True] * 7, [False] * 7]
 
 
-def test_events_and_depots_that_were_announced_later_are_not_seen(tmp_path: Path) -> None:
+def test_events_and_depots_announced_later_are_hidden(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, ARCHIVE, MORE)
     write(tmp_path, "demand", "depot_id,date,demand,promo", *[f"A,{day},5,0" for day in days()])
     write(tmp_path, "depots", "depot_id,opened,city", "A,,Ulm")
@@ -209,8 +211,8 @@ def test_events_and_depots_that_were_announced_later_are_not_seen(tmp_path: Path
     assert built.depot_ids == ("A", "B")
 
 
-def test_nothing_that_came_after_a_cutoff_changes_the_panel_of_that_cutoff(tmp_path: Path) -> None:
-    """The leak detector: everything that was recorded, announced or counted later is replaced by something else."""
+def test_nothing_after_a_cutoff_changes_its_panel(tmp_path: Path) -> None:
+    """Leak detector: everything recorded, announced or counted later is replaced."""
     pairs = []
     for salt in (0, 1000):
         folder = tmp_path / str(salt)
@@ -238,7 +240,7 @@ def test_nothing_that_came_after_a_cutoff_changes_the_panel_of_that_cutoff(tmp_p
     assert same(then, other_then)
 
 
-def test_a_cutoff_of_which_nothing_was_known_is_named(tmp_path: Path) -> None:
+def test_cutoff_without_known_demand_raises_an_error(tmp_path: Path) -> None:
     write(tmp_path, "demand", "depot_id,date,demand", *[f"A,{day},5" for day in days()])
     spec = spec_of(tmp_path, ARCHIVE)
     ingest(spec, now=TONIGHT)

@@ -57,7 +57,7 @@ def unrepeated(rows: list[Row], *, declared: bool) -> list[Row]:
 
 
 def slow_repeats(rows: list[Row], *, declared: bool) -> list[str]:
-    """What `reading_versions.repeats` says, row by row."""
+    """Result of `reading_versions.repeats`, computed row by row."""
     key: Callable[[Row], Any] = lambda row: (row[0], row[1], row[4] if declared else 0)  # noqa: E731
     rules = []
     for i, row in enumerate(rows):
@@ -69,7 +69,7 @@ def slow_repeats(rows: list[Row], *, declared: bool) -> list[str]:
 
 
 def slow_new_readings(batch: list[Row], history: list[Row], *, declared: bool) -> list[tuple[bool, int]]:
-    """What `reading_versions.new_readings` says, row by row."""
+    """Result of `reading_versions.new_readings`, computed row by row."""
     expected = []
     for row in batch:
         versions = [other for other in history if other[:2] == row[:2]]
@@ -91,7 +91,7 @@ def slow_new_readings(batch: list[Row], history: list[Row], *, declared: bool) -
 
 
 @given(rows=st.lists(ROW, max_size=9), declared=st.booleans())
-def test_repeats_are_those_of_a_slow_loop(rows: list[Row], declared: bool) -> None:
+def test_repeats_agree_with_a_simple_loop(rows: list[Row], declared: bool) -> None:
     rules = np.full(len(rows), "", object)
     for rule, places in reading_versions.repeats(readings(*rows), declared=declared).broken.items():
         rules[places] = rule
@@ -99,7 +99,7 @@ def test_repeats_are_those_of_a_slow_loop(rows: list[Row], declared: bool) -> No
 
 
 @given(rows=st.lists(ROW, max_size=8), history=st.lists(ROW, max_size=8), declared=st.booleans())
-def test_what_is_fresh_is_what_a_slow_loop_says(rows: list[Row], history: list[Row], declared: bool) -> None:
+def test_new_readings_agree_with_a_simple_loop(rows: list[Row], history: list[Row], declared: bool) -> None:
     batch = unrepeated(rows, declared=declared)
     result = reading_versions.new_readings(readings(*batch), readings(*history), declared=declared, now=NOW)
     expected = slow_new_readings(batch, history, declared=declared)
@@ -108,7 +108,7 @@ def test_what_is_fresh_is_what_a_slow_loop_says(rows: list[Row], history: list[R
 
 
 @given(rows=st.lists(ROW, max_size=9))
-def test_the_latest_version_of_each_day_is_the_one_recorded_last(rows: list[Row]) -> None:
+def test_latest_version_of_each_day_is_the_one_recorded_last(rows: list[Row]) -> None:
     latest = rows_of(reading_versions.latest(readings(*rows)))
     expected = {}
     for row in sorted(rows, key=lambda row: row[4]):
@@ -116,7 +116,7 @@ def test_the_latest_version_of_each_day_is_the_one_recorded_last(rows: list[Row]
     assert repr(sorted(latest, key=repr)) == repr(sorted(expected.values(), key=repr))
 
 
-def test_words_are_compared_as_words_whatever_their_codes() -> None:
+def test_words_are_compared_independently_of_their_codes() -> None:
     batch, history = readings(("A", 1, 1, 1, 5, NAN), ("B", 1, 1, 1, 5, NAN)), readings(("A", 1, 1, 1, 5, NAN))
     batch["sky"] = pd.Categorical(["rain", "sun"])
     history["sky"] = pd.Categorical(["rain"], ["sun", "rain"])
@@ -130,7 +130,7 @@ def test_words_are_compared_as_words_whatever_their_codes() -> None:
     ]
 
 
-def test_days_far_apart_do_not_need_a_table_over_all_of_them() -> None:
+def test_days_far_apart_need_no_dense_table() -> None:
     apart = [(f"D{i}", 10**6 * i, 1.0, 1, 5, NAN) for i in range(2000)]
     slots = reading_versions.slots(readings(*apart), readings(*apart[:3]))
     assert slots.count == 2000

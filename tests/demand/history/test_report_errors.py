@@ -1,4 +1,4 @@
-"""Reports of a covariate stay in the lake as they were made, and tell by how much they are wrong."""
+"""Reports of a covariate stay in the lake unchanged, and their errors are learned from them."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def past(spec: Spec, day: date) -> tuple[Panel, Past]:
 
 
 def final(number: int) -> int:
-    """The rain that fell on a day."""
+    """Rain that fell on a day."""
     return 20 + number % 5
 
 
 def reports(nights: int, *, wrong: tuple[int, int, int] = (1, 2, 4)) -> list[str]:
-    """Rows of a depot with the instants of the reports: each day's rain was said three days ahead,
-    too high by 4 on even days and too low on odd ones, then by 2, then by 1."""
+    """Rows of a depot with the instants of the reports: each day's rain was reported three days
+    ahead, too high by 4 on even days and too low on odd ones, then by 2, then by 1."""
     rows = []
     for number in range(nights):
         day, sign = FIRST + number * DAY, 1 if number % 2 else -1
@@ -67,7 +67,7 @@ def reports(nights: int, *, wrong: tuple[int, int, int] = (1, 2, 4)) -> list[str
 
 
 def recorded(folder: Path, nights: int, more: str = "", **changes: tuple[int, int, int]) -> Spec:
-    """A pipeline whose lake holds reports with their own instants."""
+    """Pipeline whose lake holds reports with their own instants."""
     write(folder, "depot_id,date,demand,rain,at", reports(nights, **changes))
     spec = spec_of(folder, RECORDED, more=more)
     ingest(spec, now=instant(FIRST + nights * DAY))
@@ -75,12 +75,12 @@ def recorded(folder: Path, nights: int, more: str = "", **changes: tuple[int, in
 
 
 def learned(spec: Spec, nights: int, cutoff: date | None = None) -> dict[str, object]:
-    """Errors of reports with which a night trains."""
+    """Report errors with which a nightly run trains."""
     _, past_panels = past(spec, FIRST + nights * DAY)
     return dict(past_panels.spec_to_train(spec, cutoff or FIRST + (nights - 1) * DAY).calendar.lead_error)
 
 
-def test_two_nights_with_other_reports_of_a_day_leave_both_and_each_is_seen_as_it_was(tmp_path: Path) -> None:
+def test_different_reports_of_two_nights_are_both_kept_and_visible_at_their_time(tmp_path: Path) -> None:
     spec, last = spec_of(tmp_path), FIRST + 29 * DAY
     target = last + 3 * DAY
     for later, rain in ((1, 17.0), (2, 19.0)):
@@ -98,15 +98,16 @@ def test_two_nights_with_other_reports_of_a_day_leave_both_and_each_is_seen_as_i
     assert past_panels(last).covariates[0, -1, 0] == 17
 
 
-def test_the_errors_of_reports_are_learned_by_lead(tmp_path: Path) -> None:
+def test_report_errors_are_learned_by_lead(tmp_path: Path) -> None:
     spec = recorded(tmp_path, 40)
     assert learned(spec, 40) == {"rain": (1.0, 2.0, 4.0)}
     least = report_errors.LEAST_DAYS
-    assert learned(spec, 40, FIRST + (least - 1) * DAY) == {"rain": (1.0, 2.0)}  # the first of all may be an old load
+    # the very first report may be an old load
+    assert learned(spec, 40, FIRST + (least - 1) * DAY) == {"rain": (1.0, 2.0)}
     assert learned(spec, 40, FIRST + (least - 2) * DAY) == {}
 
 
-def test_a_backtest_reads_the_reports_from_which_errors_are_learned(tmp_path: Path) -> None:
+def test_backtest_reads_the_reports_from_which_errors_are_learned(tmp_path: Path) -> None:
     _, past_panels = past(recorded(tmp_path, 40), FIRST + 40 * DAY)
     cutoff = 30
     then = past_panels(FIRST + cutoff * DAY)
@@ -116,19 +117,19 @@ def test_a_backtest_reads_the_reports_from_which_errors_are_learned(tmp_path: Pa
     assert errors[-3:].tolist() == [sign * error for sign, error in zip(signs, (1, 2, 4), strict=True)]
 
 
-def test_the_error_of_a_later_day_ahead_is_never_smaller(tmp_path: Path) -> None:
+def test_report_error_never_decreases_with_the_lead(tmp_path: Path) -> None:
     assert learned(recorded(tmp_path, 40, wrong=(4, 2, 1)), 40) == {"rain": (4.0, 4.0, 4.0)}
 
 
-def test_reports_that_were_right_have_no_error(tmp_path: Path) -> None:
+def test_correct_reports_have_no_error(tmp_path: Path) -> None:
     assert learned(recorded(tmp_path, 40, wrong=(0, 0, 0)), 40) == {}
 
 
-def test_a_declared_error_holds(tmp_path: Path) -> None:
+def test_declared_error_takes_precedence(tmp_path: Path) -> None:
     assert learned(recorded(tmp_path, 40, ", lead_error: {rain: 9}"), 40) == {"rain": 9.0}
 
 
-def test_a_value_that_no_day_ever_had_is_no_report(tmp_path: Path) -> None:
+def test_value_far_outside_all_actuals_is_not_a_report(tmp_path: Path) -> None:
     rows = [row.replace(",,", ",,-999") if row.startswith(f"A,{FIRST + 30 * DAY},,") else row for row in reports(40)]
     write(tmp_path, "depot_id,date,demand,rain,at", rows)
     spec = spec_of(tmp_path, RECORDED)
@@ -161,14 +162,14 @@ def test_an_archive_without_reports_shows_no_error(tmp_path: Path) -> None:
     ("readings", "kind"),
     [({"rain": pd.Series(["dry", "wet"], dtype="category")}, "a column of words"), ({}, "a kind of events")],
 )
-def test_only_a_column_of_numbers_may_have_an_error(tmp_path: Path, readings: dict[str, object], kind: str) -> None:
+def test_only_numeric_columns_may_have_an_error(tmp_path: Path, readings: dict[str, object], kind: str) -> None:
     spec = spec_of(tmp_path, more=", lead_error: {rain: 1}")
     wanted = f"calendar.lead_error: found 'rain', which is {kind}, wanted a column of numbers"
     with pytest.raises(SpecError, match=wanted):
         report_errors.refuse_other_than_numbers(spec, pd.DataFrame(readings))
 
 
-def test_a_backtest_without_reports_reads_final_values_with_the_declared_error(tmp_path: Path) -> None:
+def test_backtest_without_reports_adds_the_declared_error_to_final_values(tmp_path: Path) -> None:
     depots, days = [f"D{number}" for number in range(300)], 40
     rows = [f"{depot},{FIRST + i * DAY},{10 + i},{final(i)}" for i in range(days) for depot in depots]
     write(tmp_path, "depot_id,date,demand,rain", rows)
@@ -186,7 +187,7 @@ def test_a_backtest_without_reports_reads_final_values_with_the_declared_error(t
     np.testing.assert_allclose(np.corrcoef(errors[:, -3], errors[:, -1])[0, 1], 3**-0.5, atol=0.12)
 
 
-def test_a_report_that_is_there_has_its_own_error_alone(tmp_path: Path) -> None:
+def test_existing_report_has_only_its_own_error(tmp_path: Path) -> None:
     plain = recorded(tmp_path, 40)
     declared = spec_of(tmp_path, RECORDED, more=", lead_error: {rain: 5}")
     cutoff = FIRST + 30 * DAY

@@ -1,4 +1,4 @@
-"""An export that begins within a day does not lower what is known of that day."""
+"""An export that begins within a day does not lower the known counts of that day."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def findings(result: IngestResult) -> list[tuple[str, str, int]]:
     return [(finding.rule, finding.severity, finding.count) for finding in result.findings if finding.rule == "cut_day"]
 
 
-def test_known_counts_stay_where_the_export_begins_within_a_day(tmp_path: Path) -> None:
+def test_known_counts_are_kept_if_the_export_begins_within_a_day(tmp_path: Path) -> None:
     spec = spec_of(tmp_path)
     night(spec, ORDERS)
     result = night(spec, since(4, 14), 1)
@@ -61,7 +61,7 @@ def test_known_counts_stay_where_the_export_begins_within_a_day(tmp_path: Path) 
     assert known(spec, 4) == {"A": 10.0, "B": 10.0, "C": 10.0}
 
 
-def test_a_person_may_let_the_lower_counts_in(tmp_path: Path) -> None:
+def test_lower_counts_can_be_released_by_a_person(tmp_path: Path) -> None:
     spec = spec_of(tmp_path)
     night(spec, ORDERS)
     night(spec, since(4, 14), 1)
@@ -72,14 +72,14 @@ def test_a_person_may_let_the_lower_counts_in(tmp_path: Path) -> None:
     assert known(spec, 4) == {"A": 4.0, "B": 4.0, "C": 4.0}
 
 
-def test_where_it_is_declared_the_rule_only_warns(tmp_path: Path) -> None:
+def test_declared_severity_warn_only_warns(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, ", rules: {severity: {cut_day: warn}}")
     night(spec, ORDERS)
     assert findings(night(spec, since(4, 14), 1)) == [("cut_day", "warn", 3)]
     assert known(spec, 4) == {"A": 4.0, "B": 4.0, "C": 4.0}
 
 
-def test_whole_days_corrections_of_few_and_a_restated_history_are_no_cut(tmp_path: Path) -> None:
+def test_whole_days_few_corrections_and_restated_history_are_not_cut_days(tmp_path: Path) -> None:
     spec = spec_of(tmp_path)
     night(spec, ORDERS)
     assert findings(night(spec, since(4, 0), 1)) == []
@@ -91,15 +91,15 @@ def test_whole_days_corrections_of_few_and_a_restated_history_are_no_cut(tmp_pat
     assert known(spec, 4) == {"A": 9.0, "B": 9.0, "C": 9.0}
 
 
-def test_a_day_that_some_depots_have_more_of_is_no_cut(tmp_path: Path) -> None:
+def test_day_with_more_orders_at_some_depots_is_not_a_cut_day(tmp_path: Path) -> None:
     spec = spec_of(tmp_path)
     night(spec, ORDERS)
     assert findings(night(spec, [*since(4, 14), *[("C", 4, 14)] * 9], 1)) == []
     assert known(spec, 4) == {"A": 4.0, "B": 4.0, "C": 13.0}
 
 
-def test_a_small_fall_of_a_small_fleet_is_a_correction(tmp_path: Path) -> None:
-    """One depot, of whose first day one order in eleven was cancelled; two in eleven are a cut."""
+def test_small_fall_of_a_small_fleet_is_a_correction(tmp_path: Path) -> None:
+    """One depot with one of eleven orders of the first day canceled; two of eleven are a cut."""
     hours = [("A", day, hour) for day in range(10) for hour in range(8, 19)]
     spec = spec_of(tmp_path)
     night(spec, hours)
@@ -111,8 +111,8 @@ def test_a_small_fall_of_a_small_fleet_is_a_correction(tmp_path: Path) -> None:
     assert known(spec, 4) == {"A": 11.0}
 
 
-def test_depots_that_the_export_no_longer_has_on_its_first_day_fall_to_nothing(tmp_path: Path) -> None:
-    """Each of the two that are left falls by less than a tenth, but the third is gone."""
+def test_depots_missing_on_the_first_day_of_the_export_count_as_fallen(tmp_path: Path) -> None:
+    """The two remaining depots each fall by less than a tenth, but the third is gone."""
     hours = [(depot, day, hour) for day in range(10) for depot in "ABC" for hour in range(8, 19)]
     spec = spec_of(tmp_path)
     night(spec, hours)
@@ -120,7 +120,7 @@ def test_depots_that_the_export_no_longer_has_on_its_first_day_fall_to_nothing(t
     assert findings(night(spec, window, 1)) == [("cut_day", "quarantine", 2)]
 
 
-def test_the_last_day_is_set_aside_where_the_export_ends_within_it(tmp_path: Path) -> None:
+def test_last_day_is_quarantined_if_the_export_ends_within_it(tmp_path: Path) -> None:
     spec = spec_of(tmp_path)
     orders = [(depot, day, hour) for day in range(16) for depot in "ABC" for hour in range(8, 18)]
     result = night(spec, [order for order in orders if order[1:] < (15, 13)])
@@ -134,7 +134,7 @@ def test_the_last_day_is_set_aside_where_the_export_ends_within_it(tmp_path: Pat
     assert findings(night(spec, orders, 2)) == []
 
 
-def test_a_last_day_of_a_weekday_that_ends_early_is_whole(tmp_path: Path) -> None:
+def test_last_day_is_complete_if_its_weekday_always_ends_early(tmp_path: Path) -> None:
     spec = spec_of(tmp_path)
     orders = [(depot, day, hour) for day in range(16) for depot in "ABC" for hour in range(8, 18)]
     early = [(depot, day, hour) for depot, day, hour in orders if day % 7 != 1 or hour < 13]

@@ -13,7 +13,7 @@ HOURS = range(6, 22, 2)
 
 
 def result(folder: Path, level: int, *, order_id: str = "") -> IngestResult:
-    """Ingestion of hourly counts, of which every fourth stands in a second row."""
+    """Ingestion of hourly counts, a fourth of which is repeated in a second row."""
     rows = ["station,time,weather,count"]
     for day in DAYS:
         for hour in HOURS:
@@ -26,18 +26,18 @@ def result(folder: Path, level: int, *, order_id: str = "") -> IngestResult:
     return ingest(load(folder / "pipeline.yaml"), now=datetime(2026, 2, 5, 12, tzinfo=UTC))
 
 
-def test_repeated_timestamps_of_one_count_stop_the_batch(tmp_path: Path) -> None:
+def test_repeated_timestamps_with_one_count_stop_the_batch(tmp_path: Path) -> None:
     outcome = result(tmp_path, 300)
     assert outcome.stopped is not None
     assert outcome.stopped.startswith("repeated_rows: found 56 of 296 rows with the timestamp and the count of another")
     assert "demand.columns.order_id: time counts each timestamp once" in outcome.stopped
 
 
-def test_a_timestamp_as_order_number_counts_each_once(tmp_path: Path) -> None:
+def test_timestamp_as_order_id_counts_each_once(tmp_path: Path) -> None:
     outcome = result(tmp_path, 300, order_id=", order_id: time")
     assert (outcome.stopped, outcome.quarantined) == (None, 0)
 
 
 @pytest.mark.parametrize("level", [2, 5])
-def test_small_equal_counts_are_no_repetition(tmp_path: Path, level: int) -> None:
+def test_small_equal_counts_are_not_a_repetition(tmp_path: Path, level: int) -> None:
     assert result(tmp_path, level).stopped is None

@@ -1,4 +1,4 @@
-"""Orders that a batch tells of twice: by their number, or as days that two files have in common."""
+"""Orders repeated within a batch: by their id, or as days shared by two files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def spec_of(folder: Path, aggregate: str = "count", columns: str = "") -> Spec:
 
 
 def orders(first: int, last: int, seed: int = 7) -> list[str]:
-    """Rows of two depots on the days from one to another, each with a time of day and a quantity of its own."""
+    """Rows of two depots from one day to another, each with its own time of day and quantity."""
     rows = []
     for day in range(first, last + 1):
         for depot in "AB":
@@ -56,7 +56,7 @@ def counts(spec: Spec) -> dict[tuple[str, int], float]:
 
 
 @pytest.mark.parametrize("aggregate", ["count", "sum"])
-def test_files_with_the_same_rows_for_whole_days_stop_the_batch(tmp_path: Path, aggregate: str) -> None:
+def test_files_with_identical_rows_for_whole_days_stop_the_batch(tmp_path: Path, aggregate: str) -> None:
     write(tmp_path, "export_1.csv", orders(0, 6))
     write(tmp_path, "export_2.csv", orders(5, 9))
     result = ingest(spec_of(tmp_path, aggregate), now=NOW)
@@ -70,13 +70,13 @@ def test_files_with_the_same_rows_for_whole_days_stop_the_batch(tmp_path: Path, 
     assert result.accepted == 0
 
 
-def test_a_day_that_the_first_export_has_in_part_belongs_to_the_overlap(tmp_path: Path) -> None:
+def test_partial_day_in_the_first_export_belongs_to_the_overlap(tmp_path: Path) -> None:
     write(tmp_path, "export_1.csv", [*orders(0, 6), orders(7, 7)[0]])
     write(tmp_path, "export_2.csv", orders(5, 9))
     assert ("repeated_rows", "stop", len(orders(5, 6)) + 1) in rules(spec_of(tmp_path))
 
 
-def test_a_block_of_rows_that_stands_twice_in_one_file_stops_the_batch(tmp_path: Path) -> None:
+def test_block_of_rows_repeated_in_one_file_stops_the_batch(tmp_path: Path) -> None:
     write(tmp_path, "export.csv", [*orders(0, 6), *orders(5, 9)])
     result = ingest(spec_of(tmp_path), now=NOW)
     found = {finding.rule: finding for finding in result.findings}["repeated_rows"]
@@ -88,7 +88,7 @@ def test_a_block_of_rows_that_stands_twice_in_one_file_stops_the_batch(tmp_path:
     )
 
 
-def test_blocks_that_stand_twice_in_several_files_are_each_told_of(tmp_path: Path) -> None:
+def test_blocks_repeated_in_several_files_are_each_reported(tmp_path: Path) -> None:
     write(tmp_path, "export_1.csv", [*orders(0, 3), *orders(2, 3)])
     write(tmp_path, "export_2.csv", [*orders(4, 9), *orders(7, 9)])
     result = ingest(spec_of(tmp_path), now=NOW)
@@ -99,22 +99,22 @@ def test_blocks_that_stand_twice_in_several_files_are_each_told_of(tmp_path: Pat
 
 
 @pytest.mark.parametrize("aggregate", ["count", "sum"])
-def test_files_of_channels_that_share_days_are_no_repetition(tmp_path: Path, aggregate: str) -> None:
+def test_files_of_channels_with_common_days_are_not_a_repetition(tmp_path: Path, aggregate: str) -> None:
     write(tmp_path, "export_shop.csv", orders(0, 9, seed=7))
     write(tmp_path, "export_web.csv", orders(0, 9, seed=13))
     assert "repeated_rows" not in {rule for rule, _, _ in rules(spec_of(tmp_path, aggregate))}
 
 
-def test_parts_of_days_that_are_often_alike_are_no_repetition(tmp_path: Path) -> None:
-    """Two shifts with a row each a day, mostly of 0 or 1."""
+def test_parts_of_days_that_often_coincide_are_not_a_repetition(tmp_path: Path) -> None:
+    """Two shifts with one row per day each, mostly 0 or 1."""
     for shift in (0, 1):
         rows = [f"x,A,{FIRST + day * DAY},{int(day % 7 == 0) * (1 + shift * (day == 7))}" for day in range(18)]
         write(tmp_path, f"export_{shift}.csv", rows)
     assert "repeated_rows" not in {rule for rule, _, _ in rules(spec_of(tmp_path, "sum"))}
 
 
-def test_hours_of_two_channels_in_which_mostly_nothing_comes_are_no_repetition(tmp_path: Path) -> None:
-    """A row an hour, one channel after the other in one file, of which few hours have a count."""
+def test_hours_of_two_channels_with_mostly_no_orders_are_not_a_repetition(tmp_path: Path) -> None:
+    """One row per hour, one channel after another in one file; few hours have a count."""
     rows = [
         f"x,A,{FIRST + day * DAY} {hour:02}:00,{(day % 4 + 1) * int(hour == (9, 15 - day % 2 * 6)[channel])}"
         for channel in (0, 1)
@@ -125,20 +125,20 @@ def test_hours_of_two_channels_in_which_mostly_nothing_comes_are_no_repetition(t
     assert "repeated_rows" not in {rule for rule, _, _ in rules(spec_of(tmp_path, "sum"))}
 
 
-def test_orders_of_dates_alone_that_are_alike_by_nature_are_no_repetition(tmp_path: Path) -> None:
+def test_orders_with_dates_alone_are_not_a_repetition(tmp_path: Path) -> None:
     write(tmp_path, "export.csv", [f"x,{depot},{FIRST + day * DAY},1" for day in range(18) for depot in "AABB"])
     assert "repeated_rows" not in {rule for rule, _, _ in rules(spec_of(tmp_path))}
 
 
 def dates_alone(name: str, spec: Spec, first: int, last: int, level: int = 6) -> None:
-    """Orders of six depots with a date alone, `level` of them a day or up to two more."""
+    """Orders of six depots with dates alone, `level` per day or up to two more."""
     days = [(depot, day) for day in range(first, last) for depot in "ABCDEF"]
     rows = [[f"x,{depot},{FIRST + day * DAY},1"] * (level + (day + ord(depot)) % 3) for depot, day in days]
     write(spec.folder, name, [row for of_day in rows for row in of_day])
 
 
 def channel(seed: int, rate: float) -> list[str]:
-    """Orders with a date alone of 60 depots on 78 days."""
+    """Orders with dates alone of 60 depots on 78 days."""
     number = np.random.default_rng(seed).poisson(rate, (78, 60))
     cells = [(day, depot) for day in range(78) for depot in range(60)]
     return [row for day, depot in cells for row in [f"x,D{depot},{FIRST + (day - 60) * DAY},1"] * number[day, depot]]
@@ -146,14 +146,14 @@ def channel(seed: int, rate: float) -> list[str]:
 
 @pytest.mark.parametrize("aggregate", ["count", "sum"])
 @pytest.mark.parametrize("rate", [0.3, 0.6, 5])
-def test_channels_of_dates_alone_are_no_repetition(tmp_path: Path, aggregate: str, rate: float) -> None:
+def test_channels_with_dates_alone_are_not_a_repetition(tmp_path: Path, aggregate: str, rate: float) -> None:
     write(tmp_path, "export_shop.csv", channel(1, rate))
     write(tmp_path, "export_web.csv", channel(2, rate))
     assert "repeated_rows" not in {rule for rule, _, _ in rules(spec_of(tmp_path, aggregate))}
 
 
-def test_channels_of_dates_and_few_quantities_are_no_repetition(tmp_path: Path) -> None:
-    """Days of two rows are often alike by chance, but others of the same files are not."""
+def test_channels_with_dates_and_few_quantities_are_not_a_repetition(tmp_path: Path) -> None:
+    """Days of two rows often coincide by chance, but others of the same files do not."""
     for name, seed in (("shop", 1), ("web", 2)):
         rng = np.random.default_rng(seed)
         rows = [f"{row.rsplit(',', 1)[0]},{rng.integers(1, 3)}" for row in channel(seed, 0.6)]
@@ -162,22 +162,22 @@ def test_channels_of_dates_and_few_quantities_are_no_repetition(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("level", "last", "found"), [(6, 7, True), (6, 6, False), (2, 7, False)])
-def test_dates_alone_are_the_same_where_many_days_of_many_orders_are(
+def test_dates_alone_are_a_repetition_if_many_days_with_many_orders_match(
     tmp_path: Path, level: int, last: int, found: bool
 ) -> None:
-    """Twelve days of depots are enough, and six are not."""
+    """Twelve depot-days are enough, six are not."""
     spec = spec_of(tmp_path)
     dates_alone("export_1.csv", spec, 0, last, level)
     dates_alone("export_2.csv", spec, 5, 10, level)
     assert ("repeated_rows" in {rule for rule, _, _ in rules(spec)}) is found
 
 
-def test_a_row_of_nothing_is_no_repetition(tmp_path: Path) -> None:
+def test_row_without_a_count_is_not_a_repetition(tmp_path: Path) -> None:
     write(tmp_path, "export.csv", [f"x,A,{FIRST},", f"x,A,{FIRST},", f"x,A,{FIRST + DAY},0"])
     assert "repeated_rows" not in {rule for rule, _, _ in rules(spec_of(tmp_path, "sum"))}
 
 
-def test_files_between_hide_no_repetition(tmp_path: Path) -> None:
+def test_files_in_between_do_not_hide_a_repetition(tmp_path: Path) -> None:
     for month, (first, last) in enumerate([(0, 6), (5, 9)]):
         write(tmp_path, f"export_{month}_shop.csv", orders(first, last, seed=7))
         write(tmp_path, f"export_{month}_web.csv", orders(first, last, seed=13))
@@ -190,13 +190,13 @@ def test_files_between_hide_no_repetition(tmp_path: Path) -> None:
     )
 
 
-def test_rows_that_three_files_have_are_twice_too_many(tmp_path: Path) -> None:
+def test_rows_in_three_files_count_as_two_too_many(tmp_path: Path) -> None:
     for number in range(3):
         write(tmp_path, f"export_{number}.csv", orders(0, 4))
     assert ("repeated_rows", "stop", 2 * len(orders(0, 4))) in rules(spec_of(tmp_path))
 
 
-def test_an_order_counts_once_by_its_number_and_its_last_row_counts(tmp_path: Path) -> None:
+def test_order_counts_once_by_its_id_with_its_last_row(tmp_path: Path) -> None:
     write(tmp_path, "export_1.csv", orders(0, 6))
     corrected = [row.rsplit(",", 1)[0] + ",9" if row.startswith("A6-0,") else row for row in orders(5, 9)]
     write(tmp_path, "export_2.csv", corrected)
@@ -218,7 +218,7 @@ def test_an_order_counts_once_by_its_number_and_its_last_row_counts(tmp_path: Pa
     assert counts(spec) == expected
 
 
-def test_numbers_that_many_orders_have_in_common_stop_the_batch(tmp_path: Path) -> None:
+def test_ids_shared_by_many_orders_stop_the_batch(tmp_path: Path) -> None:
     cut = [f"1.2E+17,{row.partition(',')[2]}" for row in orders(0, 9)]  # as a spreadsheet writes long numbers
     write(tmp_path, "export.csv", cut)
     spec = spec_of(tmp_path, "sum", ", columns: {order_id: order}")
@@ -235,19 +235,19 @@ def test_numbers_that_many_orders_have_in_common_stop_the_batch(tmp_path: Path) 
     assert ("repeated_orders", "warn") in [(rule, severity) for rule, severity, _ in rules(declared)]
 
 
-def test_a_file_that_has_an_export_twice_tells_its_orders_again(tmp_path: Path) -> None:
+def test_file_that_repeats_an_export_repeats_its_orders(tmp_path: Path) -> None:
     write(tmp_path, "export.csv", 3 * orders(0, 9))
     spec = spec_of(tmp_path, "sum", ", columns: {order_id: order}")
     assert rules(spec) == [("repeated_orders", "warn", 2 * len(orders(0, 9)))]
 
 
-def test_rows_without_a_number_all_count(tmp_path: Path) -> None:
+def test_rows_without_an_order_id_all_count(tmp_path: Path) -> None:
     write(tmp_path, "export.csv", [f",A,{FIRST} 10:0{minute},1" for minute in range(3)])
     spec = spec_of(tmp_path, columns=", columns: {order_id: order}")
     assert rules(spec) == []
     assert counts(spec) == {("A", 0): 3.0}
 
 
-def test_order_ids_take_rows_that_are_orders(tmp_path: Path) -> None:
+def test_order_ids_require_rows_that_are_orders(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"columns\.order_id identifies rows of the same order"):
         spec_of(tmp_path, "none", ", columns: {order_id: order}")

@@ -74,7 +74,7 @@ def test_two_depots_by_hand(tmp_path: Path) -> None:
     assert panel.encoding == Encoding((), {})
 
 
-def test_opening_closing_closures_and_the_open_column_close_but_orders_prove_open(tmp_path: Path) -> None:
+def test_opening_closing_closures_and_open_flag_apply_unless_orders_prove_open(tmp_path: Path) -> None:
     days = ["2024-03-01", "2024-03-02", "2024-03-03", "2024-03-04"]
     demand = [
         ("A", day, count, flag) for day, count, flag in zip(days, [5.0, 0.0, 7.0, 0.0], [1, 0, 0, 1], strict=True)
@@ -109,7 +109,7 @@ def test_opening_closing_closures_and_the_open_column_close_but_orders_prove_ope
     assert panel.attributes["city"] == ("X", "Y", "Y")
 
 
-def test_a_day_closed_on_four_same_weekdays_in_a_row_is_expected_to_be_closed(tmp_path: Path) -> None:
+def test_day_closed_on_four_same_weekdays_in_a_row_is_expected_to_be_closed(tmp_path: Path) -> None:
     days = pd.date_range("2024-02-05", "2024-03-04")  # five Mondays; the horizon is a Tuesday and a Wednesday
     tuesday, wednesday = days.day_of_week == 1, days.day_of_week == 2
     rows = []
@@ -137,7 +137,7 @@ def test_covariates_are_numbers_words_and_kinds_of_events(tmp_path: Path) -> Non
     np.testing.assert_array_equal(
         panel.covariates,
         [
-            [[0.5, 1, 0, 0], [0.5, 0, 0, 0], [2, 0, 1, 0], [0.5, 0, 0, 1]],  # the usual value where one is missing
+            [[0.5, 1, 0, 0], [0.5, 0, 0, 0], [2, 0, 1, 0], [0.5, 0, 0, 1]],  # the usual value replaces a missing one
             [[0, 0, 0, 0], [1, 0, 0, 1], [1, 0, 0, 0], [1, 0, 0, 1]],
         ],
     )
@@ -153,7 +153,7 @@ def test_covariates_are_numbers_words_and_kinds_of_events(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("kind", ["closure", "Closure", " CLOSURE ", "Ｃｌｏｓｕｒｅ"])
-def test_kinds_of_events_are_the_same_in_any_case(tmp_path: Path, kind: str) -> None:
+def test_kinds_of_events_are_matched_ignoring_case(tmp_path: Path, kind: str) -> None:
     rows = [("A", "2024-03-04", 1.0)]
     happened = [("2024-03-05", kind, "", None, None), ("2024-03-06", kind, "", "B", None)]
     happened += [("2024-03-06", "GAME", "final", None, None)]
@@ -163,7 +163,7 @@ def test_kinds_of_events_are_the_same_in_any_case(tmp_path: Path, kind: str) -> 
     assert panel.covariates[0, :, 0].tolist() == [0, 0, 1]
 
 
-def test_static_words_have_codes_and_an_unseen_word_is_zero(tmp_path: Path) -> None:
+def test_static_words_have_codes_and_unknown_words_are_zero(tmp_path: Path) -> None:
     depots = [
         {"depot_id": "A", "city": "Ulm", "country": "DE"},
         {"depot_id": "B", "city": "Bonn", "country": "DE"},
@@ -177,7 +177,7 @@ def test_static_words_have_codes_and_an_unseen_word_is_zero(tmp_path: Path) -> N
     assert other.statics.tolist() == [[1, 0], [0, 0], [0, 1]]
 
 
-def test_depots_of_one_country_share_a_calendar_and_marks_name_depots_where_calendars_differ(tmp_path: Path) -> None:
+def test_depots_of_one_country_share_a_calendar_and_marks_name_depots_if_they_differ(tmp_path: Path) -> None:
     depots = [
         {"depot_id": "A", "city": "", "country": "DE"},
         {"depot_id": "B", "city": "", "country": "US"},
@@ -197,12 +197,12 @@ def test_depots_of_one_country_share_a_calendar_and_marks_name_depots_where_cale
     assert next(iter(alone.marks)) == Mark(date(2023, 11, 23), "holiday", "Thanksgiving Day", None)
 
 
-def test_without_any_day_that_is_over_there_is_no_panel(tmp_path: Path) -> None:
+def test_panel_without_a_day_that_is_over_raises_no_usable_data(tmp_path: Path) -> None:
     with pytest.raises(NoUsableData, match="no demand is known of any day before 2024-03-05"):
         build(knowledge([("A", "2024-03-05", 1.0), ("A", "2024-03-04", NAN)]), spec_of(tmp_path))
 
 
-def test_the_last_day_is_that_of_the_pipelines_own_zone(tmp_path: Path) -> None:
+def test_cutoff_follows_the_pipelines_zone(tmp_path: Path) -> None:
     spec = spec_of(tmp_path)
     west = spec.model_copy(update={"timezone": "America/Los_Angeles"})  # still 4 March there at as_of
     west._folder = spec.folder

@@ -1,4 +1,4 @@
-"""Depots that count before they opened or after they closed, by what is declared."""
+"""Depots with counts before their declared opening or after their declared closing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NEWEST = "2024-03-04"  # 4 March is the last day that is over; 5 and 6 March are
 def business(
     folder: Path, opened: str | None, closed: str | None, counted: list[str]
 ) -> tuple[Panel, tuple[Finding, ...]]:
-    """The panel of depot A, which is always open and counts, and of B, and what is found of it."""
+    """Panel of depot A, which is always open and has counts, and of B, and the findings."""
     dates: dict[str, Any] = {"city": "", "country": ""}
     depots = [
         {"depot_id": "A", **dates, "opened": None, "closed": None},
@@ -57,7 +57,7 @@ def business(
         ),
     ],
 )
-def test_a_depot_that_counts_on_most_of_the_newest_days_is_open_and_a_finding(
+def test_depot_with_counts_on_most_newest_days_is_open_with_a_finding(
     tmp_path: Path, opened: str | None, closed: str | None, sentence: str
 ) -> None:
     panel, [finding] = business(tmp_path, opened, closed, days("2024-02-01", NEWEST))
@@ -75,13 +75,13 @@ def test_a_depot_that_counts_on_most_of_the_newest_days_is_open_and_a_finding(
     [
         ("2024-02-10", None, days("2024-02-01", NEWEST), 9),  # opened since
         ("2024-03-01", None, days("2024-02-20", NEWEST), 10),
-        (None, "2024-02-10", days("2024-02-01", "2024-02-12"), 3),  # a few after the last day
+        (None, "2024-02-10", days("2024-02-01", "2024-02-12"), 3),  # a few days after the last day of business
         (None, "2024-02-27", days("2024-02-01", NEWEST), 7),
-        (None, "2024-02-28", days("2024-02-01", NEWEST), 6),  # of which a few days may be left over
+        (None, "2024-02-28", days("2024-02-01", NEWEST), 6),  # a few days may be leftovers
         ("2024-04-01", None, ["2024-02-20", "2024-02-25", NEWEST], 3),  # not most of the days
     ],
 )
-def test_a_declared_day_that_most_of_the_newest_counts_do_not_contradict_is_followed(
+def test_declared_day_not_contradicted_by_most_newest_counts_is_followed(
     tmp_path: Path, opened: str | None, closed: str | None, counted: list[str], number: int
 ) -> None:
     panel, [finding] = business(tmp_path, opened, closed, counted)
@@ -102,13 +102,13 @@ def test_a_declared_day_that_most_of_the_newest_counts_do_not_contradict_is_foll
         (None, None, days("2024-02-01", NEWEST)),
     ],
 )
-def test_counts_of_the_days_of_business_alone_are_no_finding(
+def test_counts_only_within_the_days_of_business_give_no_finding(
     tmp_path: Path, opened: str | None, closed: str | None, counted: list[str]
 ) -> None:
     assert business(tmp_path, opened, closed, counted)[1] == ()
 
 
-def test_a_depot_that_is_forecast_as_open_comes_before_one_of_more_days_and_five_are_named(tmp_path: Path) -> None:
+def test_finding_lists_depots_forecast_as_open_first_and_names_five(tmp_path: Path) -> None:
     names = "BCDEFGH"
     depots = [{"depot_id": name, "opened": "2024-03-01", "closed": None, "city": "", "country": ""} for name in names]
     depots[-1]["opened"] = "2124-03-01"

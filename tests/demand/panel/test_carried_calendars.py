@@ -1,4 +1,4 @@
-"""A carried calendar says the same of a day as the installed table of holidays."""
+"""A carried calendar gives the same features of a day as the installed table of holidays."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def days(first: str, last: str) -> Days:
 
 
 @pytest.mark.parametrize("pair", PAIRS)
-def test_features_of_a_carried_calendar_are_those_of_the_table(pair: tuple[str | None, str | None]) -> None:
+def test_carried_calendar_gives_the_same_features_as_the_table(pair: tuple[str | None, str | None]) -> None:
     around = days("2024-06-01", "2027-12-31")
     carried = carried_calendars.features(CARRIED, around, *pair)
     np.testing.assert_array_equal(carried, calendar.features(around, *pair))
@@ -34,7 +34,7 @@ def test_each_depot_has_its_calendar() -> None:
     assert CARRIED["days"][""] == {}
 
 
-def test_a_day_or_a_country_that_is_not_carried_is_refused() -> None:
+def test_rejects_days_and_countries_that_are_not_carried() -> None:
     with pytest.raises(BundleError, match=f"holidays up to {CARRIED['last']}, and is asked for 2029-03-07"):
         carried_calendars.features(CARRIED, days("2029-03-01", "2029-03-07"), "DE", "BY")
     with pytest.raises(BundleError, match="the model carries the holidays of DE-BY, US-MA, SA, ; found a depot in FR"):

@@ -20,7 +20,7 @@ WHOLE = range(200)
 
 
 def counts(days: Any, level: float, *, open_days: int = 7) -> np.ndarray:
-    """Counts of a week's rhythm on some of 200 days, of each week the first `open_days`."""
+    """Counts with a weekly rhythm on some of 200 days, only on the first `open_days` of each week."""
     of_all = [level * WEEK[day % 7] if day in days and day % 7 < open_days else np.nan for day in WHOLE]
     return np.array(of_all, np.float32)
 
@@ -30,17 +30,17 @@ def pairs(*depots: np.ndarray) -> list[tuple[int, int, int]]:
     return [(change.old, change.new, change.first - change.last) for change in of_depots]
 
 
-def test_an_id_that_begins_the_day_after_another_one_ends_at_its_level_goes_on_with_it() -> None:
+def test_id_that_begins_where_another_ends_at_its_level_succeeds_it() -> None:
     assert pairs(counts(range(150), 100), counts(range(150, 200), 103), counts(WHOLE, 100)) == [(0, 1, 1)]
 
 
 @pytest.mark.parametrize("lag", [1, 3, 7])
-def test_days_may_lie_between_the_two(lag: int) -> None:
+def test_days_may_lie_between_predecessor_and_successor(lag: int) -> None:
     assert pairs(counts(range(150), 100), counts(range(149 + lag, 200), 100), counts(WHOLE, 9)) == [(0, 1, lag)]
 
 
-def test_a_few_days_of_the_new_id_are_compared_with_the_same_weekdays() -> None:
-    new = counts(range(142, 147), 100)  # Wednesday to Sunday, of which one day is half as high again
+def test_few_days_of_the_new_id_are_compared_with_the_same_weekdays() -> None:
+    new = counts(range(142, 147), 100)  # Wednesday to Sunday, one of them half as high again
     assert pairs(counts(range(139), 100), new, counts(WHOLE, 9)) == [(0, 1, 4)]
 
 
@@ -53,21 +53,21 @@ def test_a_few_days_of_the_new_id_are_compared_with_the_same_weekdays() -> None:
         counts(range(150, 153), 100),  # too few days to judge
     ],
 )
-def test_an_id_at_another_level_or_time_is_another_site(new: np.ndarray) -> None:
+def test_id_at_another_level_or_time_is_another_site(new: np.ndarray) -> None:
     assert pairs(counts(range(150), 100), new, counts(WHOLE, 100)) == []
 
 
-def test_an_id_that_has_not_ended_goes_on_itself() -> None:
+def test_id_that_has_not_ended_has_no_successor() -> None:
     assert pairs(counts(range(194), 100), counts(range(194, 200), 100), counts(WHOLE, 9)) == []
 
 
-def test_of_several_the_nearest_in_level_are_pairs() -> None:
+def test_pairs_are_matched_by_nearest_level() -> None:
     ended = counts(range(150), 100), counts(range(150), 120)
     begun = counts(range(150, 200), 118), counts(range(150, 200), 101)
     assert pairs(*ended, *begun, counts(WHOLE, 5)) == [(0, 3, 1), (1, 2, 1)]
 
 
-def test_an_id_that_comes_back_at_another_level_may_be_another_site() -> None:
+def test_id_that_returns_at_another_level_may_be_another_site() -> None:
     old, new = counts(range(80), 100), counts(range(150, 200), 30)
     [change] = reused_ids(np.stack([np.fmax(old, new), *[counts(WHOLE, 50)] * 3]))
     assert change == SiteChange(0, 0, 79, 150, pytest.approx(100), pytest.approx(30))
@@ -75,13 +75,13 @@ def test_an_id_that_comes_back_at_another_level_may_be_another_site() -> None:
 
 @pytest.mark.parametrize(
     ("until", "since", "level"),
-    [(80, 150, 60), (80, 150, 190), (100, 155, 30), (80, 190, 30)],  # a level like it, a short gap, few days since
+    [(80, 150, 60), (80, 150, 190), (100, 155, 30), (80, 190, 30)],  # a similar level, a short gap, few days since
 )
-def test_an_id_that_comes_back_soon_or_much_as_it_was_is_the_same_site(until: int, since: int, level: float) -> None:
+def test_id_that_returns_soon_or_at_its_level_is_the_same_site(until: int, since: int, level: float) -> None:
     assert reused_ids(np.stack([np.fmax(counts(range(until), 100), counts(range(since, 200), level))])) == []
 
 
-def test_a_level_that_changed_everywhere_meanwhile_is_no_other_site() -> None:
+def test_level_change_shared_by_all_depots_is_not_another_site() -> None:
     factor = np.where(np.arange(200) < 100, 1, 0.3).astype(np.float32)
     back = np.fmax(counts(range(80), 100), counts(range(150, 200), 100)) * factor
     assert reused_ids(np.stack([back, *[counts(WHOLE, 50) * factor] * 3])) == []
@@ -105,7 +105,7 @@ RECODED = [
 ]
 
 
-def test_the_finding_names_both_ids_and_the_key(tmp_path: Path) -> None:
+def test_finding_names_both_ids_and_the_key(tmp_path: Path) -> None:
     [finding] = found(tmp_path, RECODED)
     assert (finding.rule, finding.severity, finding.count) == ("successor", "warn", 1)
     assert finding.places == (("A-102", "2024-02-01"),)
@@ -116,7 +116,7 @@ def test_the_finding_names_both_ids_and_the_key(tmp_path: Path) -> None:
     )
 
 
-def test_a_declared_closing_day_answers_the_question(tmp_path: Path) -> None:
+def test_declared_closing_day_suppresses_the_finding(tmp_path: Path) -> None:
     depots = [
         {"depot_id": name, "city": "", "country": "", "opened": None, "closed": day}
         for name, day in (("Alder", "2024-02-01"), ("A-102", None), ("Cedar", None))
@@ -124,7 +124,7 @@ def test_a_declared_closing_day_answers_the_question(tmp_path: Path) -> None:
     assert found(tmp_path, RECODED, depots=depots) == ()
 
 
-def test_an_id_that_is_used_again_is_a_finding(tmp_path: Path) -> None:
+def test_reused_id_gives_a_finding(tmp_path: Path) -> None:
     demand = [
         *rows("Alder", date(2023, 9, 1), date(2023, 11, 20), 100),
         *rows("Alder", date(2024, 2, 1), NEWEST, 20),

@@ -1,4 +1,5 @@
-"""Which weekdays are closed: those that never come while the others do, or those that the pipeline file leaves out."""
+"""Closed weekdays: those that never have readings while others do, or those excluded by the
+pipeline file."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ Rows = list[tuple[Any, ...]]
 def rows(
     name: str, weekdays: Iterable[int], weeks: float, *, start: date = MONDAY, without: Iterable[date] = ()
 ) -> Rows:
-    """A count of 50 on these weekdays of so many weeks, but for some days."""
+    """Counts of 50 on these weekdays for some weeks, except on some days."""
     days = (start + timedelta(days=i) for i in range(round(7 * weeks)))
     return [(name, str(day), 50.0) for day in days if day.weekday() in weekdays and day not in set(without)]
 
@@ -46,7 +47,7 @@ def panel_of(folder: Path, demand: Rows, declared: str = "", columns: tuple[str,
 
 
 def shut(panel: Panel, depot: str = "A") -> list[str]:
-    """The weekdays of the week ahead on which a depot is closed."""
+    """Weekdays of the coming week on which a depot is closed."""
     row = panel.depot_ids.index(depot)
     days = [day.astype(object) for day in panel.days[-7:][~panel.open[row, -7:]]]
     return [f"{day:%a}" for day in sorted(days, key=date.weekday)]
@@ -56,7 +57,7 @@ def shut(panel: Panel, depot: str = "A") -> list[str]:
 
 
 @pytest.mark.parametrize("declared", ["", ", missing: zero", ", missing: zero, recorded: next_day"])
-def test_weekdays_that_never_come_are_closed_and_forecast_zero(tmp_path: Path, declared: str) -> None:
+def test_weekdays_without_readings_are_closed_and_forecast_as_zero(tmp_path: Path, declared: str) -> None:
     panel = panel_of(tmp_path, rows("A", WORKDAYS, 7) + rows("B", EVERY_DAY, 7) + rows("C", EVERY_DAY, 7), declared)
     assert shut(panel) == ["Sat", "Sun"]
     assert shut(panel, "B") == []
@@ -66,18 +67,18 @@ def test_weekdays_that_never_come_are_closed_and_forecast_zero(tmp_path: Path, d
 
 
 @pytest.mark.parametrize("weekdays", [(0, 2, 4), (1, 4), (5, 6), (2, 3, 4, 5, 6)])
-def test_whatever_the_open_weekdays_are(tmp_path: Path, weekdays: tuple[int, ...]) -> None:
+def test_learns_any_set_of_open_weekdays(tmp_path: Path, weekdays: tuple[int, ...]) -> None:
     names = np.array(["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"])
     panel = panel_of(tmp_path, rows("A", weekdays, 20) + rows("B", EVERY_DAY, 20))
     assert shut(panel) == [name for day, name in enumerate(names) if day not in weekdays]
 
 
-def test_six_weeks_are_learnt_from_and_fewer_are_not(tmp_path: Path) -> None:
-    assert shut(panel_of(tmp_path, rows("A", NO_SUNDAY, 6))) == []  # up to Saturday: five Sundays did not come
+def test_learns_from_six_weeks_and_not_from_fewer(tmp_path: Path) -> None:
+    assert shut(panel_of(tmp_path, rows("A", NO_SUNDAY, 6))) == []  # up to Saturday: five Sundays without a reading
     assert shut(panel_of(tmp_path, rows("A", NO_SUNDAY, 6.2))) == ["Sun"]
 
 
-def test_a_weekday_that_came_before_takes_eight_weeks(tmp_path: Path) -> None:
+def test_weekday_that_occurred_before_needs_eight_weeks(tmp_path: Path) -> None:
     def after(weeks: float) -> Panel:
         return panel_of(tmp_path, rows("A", EVERY_DAY, 10) + rows("A", NO_SUNDAY, weeks, start=date(2024, 3, 11)))
 
@@ -85,38 +86,38 @@ def test_a_weekday_that_came_before_takes_eight_weeks(tmp_path: Path) -> None:
     assert shut(after(8.2)) == ["Sun"]
 
 
-def test_the_first_reading_on_such_a_day_takes_it_back(tmp_path: Path) -> None:
+def test_first_reading_on_a_closed_weekday_reopens_it(tmp_path: Path) -> None:
     demand = rows("A", WORKDAYS, 10)
     sunday = ("A", "2024-03-10", 12.0)
     assert shut(panel_of(tmp_path, demand)) == ["Sat", "Sun"]
     panel = panel_of(tmp_path, [*demand, sunday])
     assert shut(panel) == ["Sat"]
     assert panel.open[0, panel.history - 1]
-    assert shut(panel_of(tmp_path, [*demand, ("A", "2024-03-10", 0.0)])) == ["Sat"]  # none came, and it was open
+    assert shut(panel_of(tmp_path, [*demand, ("A", "2024-03-10", 0.0)])) == ["Sat"]  # no orders, but it was open
 
 
-def test_a_row_that_was_refused_is_a_sign_of_business_and_an_empty_one_is_none(tmp_path: Path) -> None:
+def test_rejected_row_shows_business_and_an_empty_row_does_not(tmp_path: Path) -> None:
     demand = [*rows("A", WORKDAYS, 10), ("A", "2024-03-09", NAN), *rows("A", [0], 1, start=date(2024, 3, 11))]
     assert shut(panel_of(tmp_path, demand, refused=[("A", "2024-03-10")])) == ["Sat"]
 
 
-def test_zeros_on_a_weekday_are_readings_and_close_nothing(tmp_path: Path) -> None:
+def test_zero_counts_are_readings_and_close_nothing(tmp_path: Path) -> None:
     sundays = [("A", row[1], 0.0) for row in rows("A", [6], 10)]
     assert shut(panel_of(tmp_path, rows("A", NO_SUNDAY, 10) + sundays)) == []
 
 
-def test_public_holidays_and_a_fortnight_off_change_nothing(tmp_path: Path) -> None:
+def test_holidays_and_two_weeks_off_change_nothing(tmp_path: Path) -> None:
     off = [date(2024, 2, 5) + timedelta(days=i) for i in range(14)]
     holidays = [date(2024, 1, 1), date(2024, 3, 29), date(2024, 4, 1)]
     assert shut(panel_of(tmp_path, rows("A", WORKDAYS, 15, without=[*off, *holidays]))) == ["Sat", "Sun"]
 
 
-def test_a_depot_that_falls_silent_stays_closed_on_its_weekdays(tmp_path: Path) -> None:
+def test_silent_depot_keeps_its_closed_weekdays(tmp_path: Path) -> None:
     panel = panel_of(tmp_path, rows("A", WORKDAYS, 10) + rows("B", EVERY_DAY, 20))
     assert shut(panel) == ["Sat", "Sun"]
 
 
-def test_nothing_is_learnt_of_a_depot_with_gaps(tmp_path: Path) -> None:
+def test_depot_with_random_gaps_has_no_closed_weekdays(tmp_path: Path) -> None:
     random = np.random.default_rng(1)
     for share in (0.1, 0.3, 0.5, 0.65):
         names = [f"A{i}" for i in range(40)]
@@ -125,7 +126,7 @@ def test_nothing_is_learnt_of_a_depot_with_gaps(tmp_path: Path) -> None:
         assert [depot for depot in panel.depot_ids if shut(panel, depot)] == []
 
 
-def test_a_day_that_the_source_declares_open_is_open(tmp_path: Path) -> None:
+def test_day_declared_open_by_the_source_is_open(tmp_path: Path) -> None:
     demand = [(*row, 1) for row in rows("A", NO_SUNDAY, 10)]
     assert shut(panel_of(tmp_path, demand, columns=("open",))) == ["Sun"]
     assert shut(panel_of(tmp_path, [*demand, ("A", "2024-03-10", NAN, 1)], columns=("open",))) == []
@@ -136,7 +137,7 @@ def test_a_day_that_the_source_declares_open_is_open(tmp_path: Path) -> None:
 # --- new depots -------------------------------------------------------------------------------------------------------
 
 
-def test_a_new_depot_takes_the_habit_of_its_city_and_else_of_the_fleet(tmp_path: Path) -> None:
+def test_new_depot_takes_the_habit_of_its_city_or_else_of_the_fleet(tmp_path: Path) -> None:
     start, homes = date(2024, 2, 26), {"A": "x", "B": "x", "C": "y", "D": "y", "N": "x", "M": "z", "O": "y"}
     listed = [{"depot_id": d, "city": c, "country": "", "opened": None, "closed": None} for d, c in homes.items()]
     demand = [row for name in "AB" for row in rows(name, NO_SUNDAY, 10)]
@@ -153,12 +154,12 @@ def test_a_new_depot_takes_the_habit_of_its_city_and_else_of_the_fleet(tmp_path:
 # --- declared ---------------------------------------------------------------------------------------------------------
 
 
-def test_all_closes_nothing_and_a_list_closes_the_others(tmp_path: Path) -> None:
+def test_setting_all_closes_nothing_and_a_list_closes_the_other_weekdays(tmp_path: Path) -> None:
     demand = [*rows("A", WORKDAYS, 10), ("A", "2024-03-10", 12.0)]
     assert shut(panel_of(tmp_path, demand, ", weekdays: all")) == []
     panel = panel_of(tmp_path, demand, ", weekdays: [mon, tue, wed, thu]")
     assert shut(panel) == ["Fri", "Sat", "Sun"]
-    assert panel.open[0, panel.history - 1]  # orders that came prove it
+    assert panel.open[0, panel.history - 1]  # orders prove it
     assert closed_weekdays.never_on_weekdays(panel, pipeline(tmp_path, ", weekdays: [mon, tue, wed, thu]")) == ()
 
 
@@ -171,7 +172,7 @@ def test_all_closes_nothing_and_a_list_closes_the_others(tmp_path: Path) -> None
         ("5", "found 5, wanted learn"),
     ],
 )
-def test_other_words_are_told(tmp_path: Path, declared: str, message: str) -> None:
+def test_rejects_other_values_of_weekdays(tmp_path: Path, declared: str, message: str) -> None:
     with pytest.raises(SpecError, match=message):
         pipeline(tmp_path, f", weekdays: {declared}")
 
@@ -179,7 +180,7 @@ def test_other_words_are_told(tmp_path: Path, declared: str, message: str) -> No
 # --- point in time ----------------------------------------------------------------------------------------------------
 
 
-def test_an_earlier_cutoff_knows_no_more_than_a_night_of_then(tmp_path: Path) -> None:
+def test_earlier_cutoff_knows_no_more_than_a_run_of_that_time(tmp_path: Path) -> None:
     demand = rows("A", EVERY_DAY, 3) + rows("A", WORKDAYS, 14, start=date(2024, 1, 22))
     demand += rows("A", EVERY_DAY, 6, start=date(2024, 4, 29)) + rows("B", EVERY_DAY, 23)
     whole = panel_of(tmp_path, demand)
@@ -201,7 +202,7 @@ def test_closed_weekdays_are_not_scored(tmp_path: Path) -> None:
 # --- told -------------------------------------------------------------------------------------------------------------
 
 
-def test_the_finding_names_weekdays_depots_and_key(tmp_path: Path) -> None:
+def test_finding_names_weekdays_depots_and_key(tmp_path: Path) -> None:
     demand = [row for name in "AB" for row in rows(name, WORKDAYS, 8)] + rows("C", EVERY_DAY, 8)
     [finding] = closed_weekdays.never_on_weekdays(panel_of(tmp_path, demand), pipeline(tmp_path))
     assert (finding.rule, finding.severity, finding.count) == ("closed_weekday", "warn", 2)

@@ -1,4 +1,4 @@
-"""Depots that go on counting while an event closes them."""
+"""Depots with counts while an event closes them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NEWEST = "2024-03-04"  # 5 and 6 March are ahead
 
 
 def found(folder: Path, counted: list[str], closed: list[str], **of: Any) -> tuple[Finding, ...]:
-    """What is found of depot A, which is closed on some days; the feed goes on with B."""
+    """Findings about depot A, which is closed on some days; the feed continues with B."""
     demand = [("A", day, 5.0) for day in counted] + [("B", day, 7.0) for day in days("2024-02-01", NEWEST)]
     events = [{"date": day, "kind": "Closure", "name": "", "depot_id": "A", **of} for day in closed]
     known = knowledge(demand, events=events)
@@ -26,7 +26,7 @@ def found(folder: Path, counted: list[str], closed: list[str], **of: Any) -> tup
     return panel_findings(known, panel, spec)
 
 
-def test_a_depot_that_counts_while_an_event_closes_it_is_forecast_as_closed_and_a_finding(tmp_path: Path) -> None:
+def test_depot_with_counts_during_a_closure_is_forecast_as_closed_with_a_finding(tmp_path: Path) -> None:
     [finding] = found(tmp_path, days("2024-02-01", NEWEST), days("2024-03-01", "2024-03-06"))
     assert (finding.rule, finding.severity, finding.count) == ("closure_counts", "warn", 4)
     assert finding.places == (("A", NEWEST),)
@@ -40,14 +40,14 @@ def test_a_depot_that_counts_while_an_event_closes_it_is_forecast_as_closed_and_
     ("counted", "closed"),
     [
         (days("2024-02-01", "2024-02-29"), days("2024-03-01", "2024-03-06")),
-        (days("2024-02-01", "2024-03-01"), days("2024-03-01", "2024-03-06")),  # left over of one day
+        (days("2024-02-01", "2024-03-01"), days("2024-03-01", "2024-03-06")),  # leftovers of one day
         (days("2024-02-01", "2024-03-01"), days("2024-02-29", "2024-03-06")),  # 2 of 5 days
         (days("2024-02-01", NEWEST), days("2024-03-01", NEWEST)),  # it ends
         (days("2024-02-01", NEWEST), days("2024-03-05", "2024-03-06")),  # it begins
         (days("2024-02-01", NEWEST), []),
     ],
 )
-def test_a_closure_that_few_counts_contradict_or_that_is_over_is_no_finding(
+def test_closure_contradicted_by_few_counts_or_already_over_gives_no_finding(
     tmp_path: Path, counted: list[str], closed: list[str]
 ) -> None:
     assert found(tmp_path, counted, closed) == ()

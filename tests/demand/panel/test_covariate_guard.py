@@ -1,4 +1,4 @@
-"""Forecasts far outside all that a depot had are held back where covariates cause them, and nowhere else."""
+"""Forecasts far outside a depot's counts are held back if covariates cause them, and only then."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests import panels
 
 
 def sales_by_temperature(panel: Panel) -> Forecast:
-    """A model that takes 2 % for each degree."""
+    """Model that adds 2 % per degree."""
     level = panel.demand.mean(axis=1)[:, None, None] * np.ones((1, panel.horizon, 3))
     quantiles = level * np.exp(0.02 * panel.covariates[:, panel.history :, :1]) * [0.9, 1.0, 1.1]
     open_ = panel.open[:, panel.history :]
@@ -22,7 +22,7 @@ def sales_by_temperature(panel: Panel) -> Forecast:
 
 
 def with_temperature(degrees: float) -> Panel:
-    """Three depots at 10 degrees; one has other ones on the second day ahead."""
+    """Three depots at 10 degrees; one differs on the second day ahead."""
     panel = panels.panel(covariates=("temp",))
     covariates = np.full_like(panel.covariates, 10)
     covariates[1, panel.history + 1] = degrees
@@ -30,7 +30,7 @@ def with_temperature(degrees: float) -> Panel:
 
 
 @pytest.mark.parametrize("degrees", [130.0, -130.0])
-def test_a_forecast_that_covariates_drive_far_outside_all_counts_is_made_with_the_usual_ones(degrees: float) -> None:
+def test_extreme_forecast_caused_by_covariates_uses_the_usual_values_instead(degrees: float) -> None:
     panel, usual = with_temperature(degrees), with_temperature(10)
     predicted, used, notes = without_odd_covariates(sales_by_temperature(panel), panel, sales_by_temperature)
     np.testing.assert_array_equal(predicted.quantiles, sales_by_temperature(usual).quantiles)
@@ -41,7 +41,7 @@ def test_a_forecast_that_covariates_drive_far_outside_all_counts_is_made_with_th
     assert "calendar.known_future" in note[0]
 
 
-def test_what_covariates_do_within_all_counts_stays_to_the_bit() -> None:
+def test_forecast_within_the_range_of_counts_is_unchanged_to_the_bit() -> None:
     panel = with_temperature(40)
     said = sales_by_temperature(panel)
     predicted, used, notes = without_odd_covariates(said, panel, sales_by_temperature)
@@ -50,7 +50,7 @@ def test_what_covariates_do_within_all_counts_stays_to_the_bit() -> None:
     assert not notes
 
 
-def test_a_forecast_that_is_odd_without_covariates_too_is_no_matter_of_theirs() -> None:
+def test_extreme_forecast_not_caused_by_covariates_is_unchanged() -> None:
     panel = with_temperature(40)
 
     def high(panel: Panel) -> Forecast:

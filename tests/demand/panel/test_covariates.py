@@ -26,7 +26,7 @@ def findings_of(
     return covariate_findings(snapshot, build(snapshot, spec), spec)
 
 
-def test_a_covariate_without_a_value_ahead_is_a_finding(tmp_path: Path) -> None:
+def test_missing_covariate_ahead_gives_a_finding(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, calendar="holidays: false, known_future: [promo]")
     ahead = [("A", "2024-03-05", NAN, 1.0), ("B", "2024-03-05", NAN, NAN), ("A", "2024-03-06", NAN, 0.0)]
     (finding,) = findings_of(spec, PAST + ahead)
@@ -41,7 +41,7 @@ def test_a_covariate_without_a_value_ahead_is_a_finding(tmp_path: Path) -> None:
     )
 
 
-def test_covariates_that_lack_the_same_days_are_one_finding(tmp_path: Path) -> None:
+def test_covariates_missing_on_the_same_days_share_a_finding(tmp_path: Path) -> None:
     names = ("promo", "rain", "wind")
     rows = [(*row, 0.0, 0.0) for row in PAST] + [("A", day, NAN, NAN, NAN, 1.0) for day in ("2024-03-05", "2024-03-06")]
     known = knowledge(rows, names)
@@ -51,7 +51,7 @@ def test_covariates_that_lack_the_same_days_are_one_finding(tmp_path: Path) -> N
     assert second.message.startswith("covariate 'wind': found no value on 2 of 4 open depot-days")
 
 
-def test_nobody_needs_a_covariate_of_a_closed_day_or_a_kind_of_event(tmp_path: Path) -> None:
+def test_closed_days_and_kinds_of_events_need_no_covariate(tmp_path: Path) -> None:
     calendar = f"holidays: false, {EVENTS}, known_future: [promo, fair]"
     closures = [{"date": day, "kind": "closure", "name": "", "depot_id": "A"} for day in ("2024-03-05", "2024-03-06")]
     (finding,) = findings_of(spec_of(tmp_path, calendar=calendar), PAST, events=closures)
@@ -59,23 +59,22 @@ def test_nobody_needs_a_covariate_of_a_closed_day_or_a_kind_of_event(tmp_path: P
     assert {name for name, _ in finding.places} == {"B"}
 
 
-def test_the_pipeline_file_may_stop_the_batch(tmp_path: Path) -> None:
+def test_pipeline_file_may_stop_the_batch(tmp_path: Path) -> None:
     rules = ", rules: {severity: {covariate_missing: stop}}"
     spec = spec_of(tmp_path, calendar="holidays: false, known_future: [promo]", demand=rules)
     assert findings_of(spec, PAST)[0].severity == "stop"
 
 
 def season(depot: str, level: float, ahead: list[float], weeks: int = 60) -> list[tuple[Any, ...]]:
-    """Readings of so many weeks whose covariate is `level` and the weekday, and values for the days ahead."""
+    """Readings over some weeks whose covariate is `level` plus the weekday, and values for the days
+    ahead."""
     first = np.datetime64("2024-03-05") - 7 * weeks
     past = [(depot, str(first + day), 1.0, level + day % 7) for day in range(7 * weeks)]
     return past + [(depot, f"2024-03-{5 + step:02}", NAN, value) for step, value in enumerate(ahead)]
 
 
 @pytest.mark.parametrize("nonsense", [NAN, -999.0, 999.0, 1e6])
-def test_the_usual_of_the_season_replaces_a_value_that_is_missing_or_far_outside_the_history(
-    tmp_path: Path, nonsense: float
-) -> None:
+def test_usual_value_of_the_season_replaces_missing_and_extreme_values(tmp_path: Path, nonsense: float) -> None:
     spec = spec_of(tmp_path, calendar="holidays: false, known_future: [temp]")
     known = knowledge([*season("A", 20, [nonsense, 21.5]), *season("B", 30, [31.5, nonsense])], ("temp",))
     panel = build(known, spec)
@@ -93,7 +92,7 @@ def test_the_usual_of_the_season_replaces_a_value_that_is_missing_or_far_outside
         assert "calendar.known_future" in finding.message
 
 
-def test_codes_in_the_history_are_no_part_of_its_range_and_are_replaced(tmp_path: Path) -> None:
+def test_codes_for_unknown_are_excluded_from_the_range_and_replaced(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, calendar="holidays: false, known_future: [temp]")
     rows = season("A", 20, [-999.0, 21.0])
     rows[-5] = (*rows[-5][:3], -999.0)  # a Saturday, which is usually 24
@@ -102,7 +101,7 @@ def test_codes_in_the_history_are_no_part_of_its_range_and_are_replaced(tmp_path
     np.testing.assert_array_equal(panel.covariates[0, -6:, 0], [23, 24, 25, 26, 20, 21])
 
 
-def test_believable_covariates_stay_as_they_are(tmp_path: Path) -> None:
+def test_plausible_covariates_are_unchanged(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, calendar="holidays: false, known_future: [temp]")
     rows = season("A", 20, [12.0, 38.0])  # colder and warmer than ever
     panel = build(knowledge(rows, ("temp",)), spec)
@@ -116,7 +115,7 @@ def test_believable_covariates_stay_as_they_are(tmp_path: Path) -> None:
         (68, [20.0, 22.0, 21.0, 23.0], "°F → °C", "68 to 74"),
     ],
 )
-def test_values_in_another_unit_are_replaced_by_the_usual_ones(
+def test_values_in_another_unit_are_replaced_by_usual_ones(
     tmp_path: Path, level: float, ahead: list[float], unit: str, known: str
 ) -> None:
     spec = spec_of(tmp_path, calendar="holidays: false, known_future: [temp]", horizon=4)
@@ -131,19 +130,19 @@ def test_values_in_another_unit_are_replaced_by_the_usual_ones(
     )
 
 
-def test_a_unit_that_changed_in_the_last_weeks_is_told_by_the_weeks_before() -> None:
+def test_recent_change_of_unit_is_found_by_the_weeks_before() -> None:
     values = np.array([[20 + day % 7 for day in range(120)]], np.float32)
     values[:, 110:] = 1.8 * values[:, 110:] + 32
     assert unit_change(values, 116) == UnitChange(110, "°C → °F", 20, 26)
 
 
 @pytest.mark.parametrize("ahead", [[50.0, 52.0, 51.0, 54.0], [5.0, 3.0, 4.0, 2.0], [68.0, 69.8, 25.0, 71.6]])
-def test_a_cold_or_a_hot_week_is_no_other_unit(ahead: list[float]) -> None:
+def test_cold_or_hot_week_is_not_another_unit(ahead: list[float]) -> None:
     values = np.array([[*(20 + day % 7 for day in range(116)), *ahead]], np.float32)
     assert unit_change(values, 116) is None
 
 
-def test_blanks_of_a_source_that_mostly_has_no_value_count_as_0(tmp_path: Path) -> None:
+def test_blanks_of_a_mostly_empty_covariate_count_as_zero(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, calendar="holidays: false, known_future: [promo]")
     rows = [
         (*row[:3], 1.0 if place % 7 == 0 and place < 420 else NAN)
@@ -156,7 +155,7 @@ def test_blanks_of_a_source_that_mostly_has_no_value_count_as_0(tmp_path: Path) 
     assert "they count as 0, as they mostly have no value" in finding.message
 
 
-def test_a_word_that_is_missing_ahead_is_the_usual_one(tmp_path: Path) -> None:
+def test_missing_word_ahead_is_replaced_by_the_usual_one(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, calendar="holidays: false, known_future: [sky]")
     words = [None if np.isnan(row[3]) else "rain" if row[3] < 23 else "sun" for row in season("A", 20, [NAN, NAN])]
     rows = [(*row[:3], word) for row, word in zip(season("A", 20, [NAN, NAN]), words, strict=True)]
@@ -165,7 +164,7 @@ def test_a_word_that_is_missing_ahead_is_the_usual_one(tmp_path: Path) -> None:
     np.testing.assert_array_equal(panel.covariates[0, -2:], [[1, 0], [1, 0]])
 
 
-def test_a_covariate_that_broke_off_in_the_past_is_a_finding(tmp_path: Path) -> None:
+def test_covariate_that_ended_in_the_past_gives_a_finding(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, calendar="holidays: false, known_future: [temp]")
     rows = [(*row[:3], NAN) if "2024-01-08" < row[1] < "2024-03-05" else row for row in season("A", 20, [20.0, 21.0])]
     known = knowledge(rows, ("temp",), as_of=datetime(2024, 3, 5, 3, 15, tzinfo=UTC))

@@ -1,4 +1,4 @@
-"""Whom events concern, against a slow loop over depots and events."""
+"""Scope of events, compared with a simple loop over depots and events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.demand.literal_knowledge import EVENTS, days, knowledge, spec_of
 
 WHERE = {
     "A": ("Ulm", "BW", "DE"),
-    "B": ("Ulm", "BY", "DE"),  # there is more than one place of a name
+    "B": ("Ulm", "BY", "DE"),  # a name may belong to several places
     "C": ("Bonn", "", "DE"),
     "D": ("Paris", "", "FR"),
     "E": ("", "", ""),  # in the pipeline's own country and subdivision
@@ -55,7 +55,7 @@ EVENT = st.fixed_dictionaries(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(events=st.lists(EVENT, max_size=6))
-def test_an_event_concerns_the_depots_that_fit_all_it_says(tmp_path: Path, events: list[dict[str, Any]]) -> None:
+def test_event_applies_to_depots_that_match_its_whole_address(tmp_path: Path, events: list[dict[str, Any]]) -> None:
     panel = panel_of(tmp_path, events)
     promo, closed = np.zeros((5, 6)), np.zeros((5, 6), bool)
     marks: list[list[Mark]] = [[] for _ in WHERE]
@@ -83,7 +83,7 @@ def test_school_holidays_are_events_of_a_subdivision(tmp_path: Path) -> None:
     assert panel.covariates[:, 4, 0].tolist() == [0, 0, 1, 0, 1]
 
 
-def test_a_mark_is_kept_once_for_all_whom_it_concerns(tmp_path: Path) -> None:
+def test_mark_is_stored_once_for_all_depots(tmp_path: Path) -> None:
     events = [{"date": "2024-03-05", "kind": "promo", "name": "sale", "city": "Ulm"} for _ in range(2)]
     events += [{"date": "2024-03-06", "kind": "promo", "name": "fair"}]
     panel = panel_of(tmp_path, events)

@@ -1,4 +1,4 @@
-"""Which depots and days the panel has, and where each row stands."""
+"""Depots and days of the panel, and the position of each row."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ CELLS = st.tuples(st.sampled_from("ABCD"), st.integers(0, 9))
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(readings=st.dictionaries(CELLS, st.one_of(st.none(), st.integers(0, 9)), min_size=1), text=st.booleans())
-def test_every_count_stands_where_a_slow_loop_puts_it(
-    tmp_path: Path, readings: dict[Any, int | None], text: bool
-) -> None:
+def test_counts_are_placed_as_by_a_simple_loop(tmp_path: Path, readings: dict[Any, int | None], text: bool) -> None:
     day = days("2024-02-26", "2024-03-06")
     snapshot = knowledge([(name, day[at], NAN if count is None else count) for (name, at), count in readings.items()])
     if text:
@@ -42,15 +40,15 @@ def test_every_count_stands_where_a_slow_loop_puts_it(
             np.testing.assert_array_equal(panel.demand[row, column], np.float32(expected))
 
 
-def test_unused_categories_and_rows_without_a_depot_are_nobody(tmp_path: Path) -> None:
+def test_unused_categories_and_rows_without_a_depot_are_ignored(tmp_path: Path) -> None:
     snapshot = knowledge([("A", "2024-03-03", 1.0), ("B", "2024-03-04", 2.0), ("C", "2024-03-04", 3.0)])
-    ids = snapshot.demand["depot_id"].cat.set_categories(["Z", "B", "A"])  # C is no category any more
+    ids = snapshot.demand["depot_id"].cat.set_categories(["Z", "B", "A"])  # C is no longer a category
     panel = build(replace(snapshot, demand=snapshot.demand.assign(depot_id=ids)), spec_of(tmp_path))
     assert panel.depot_ids == ("A", "B")
     np.testing.assert_array_equal(panel.demand, [[1, NAN], [NAN, 2]])
 
 
-def test_the_knowledge_is_left_as_it_was(tmp_path: Path) -> None:
+def test_knowledge_is_not_modified(tmp_path: Path) -> None:
     snapshot = knowledge([("A", "2024-03-03", 1.0, "x"), ("B", "2024-03-04", 2.0, "y")], ("weather",))
     before = snapshot.demand.copy(deep=True)
     build(snapshot, spec_of(tmp_path, calendar="holidays: false, known_future: [weather]"))
@@ -66,7 +64,7 @@ EVENING = datetime(2024, 3, 4, 20, tzinfo=UTC)  # 4 March 12:00 in Los Angeles, 
 ROWS = [(name, day, 1.0) for name in "ABC" for day in days("2024-03-02", "2024-03-05")]
 
 
-def test_a_day_is_over_when_it_is_where_the_depot_is(tmp_path: Path) -> None:
+def test_day_is_over_by_the_depots_own_zone(tmp_path: Path) -> None:
     zones = listed(A="Asia/Tokyo", B="America/Los_Angeles", C=None)
     spec = spec_of(tmp_path, DEPOTS, more="timezone: Asia/Seoul\n")
     panel = build(knowledge(ROWS, depots=zones, as_of=EVENING), spec)
@@ -74,7 +72,7 @@ def test_a_day_is_over_when_it_is_where_the_depot_is(tmp_path: Path) -> None:
     np.testing.assert_array_equal(panel.demand, [[1, 1, 1], [1, 1, NAN], [1, 1, 1]])
 
 
-def test_one_depot_ahead_does_not_take_todays_forecast_from_the_others(tmp_path: Path) -> None:
+def test_one_depot_ahead_does_not_end_todays_forecast_for_the_others(tmp_path: Path) -> None:
     zones = listed(A="Asia/Tokyo", B="America/Los_Angeles", C="America/New_York")
     panel = build(knowledge(ROWS, depots=zones, as_of=EVENING), spec_of(tmp_path, DEPOTS))
     assert panel.cutoff == date(2024, 3, 3)
@@ -82,14 +80,14 @@ def test_one_depot_ahead_does_not_take_todays_forecast_from_the_others(tmp_path:
 
 
 @pytest.mark.parametrize(("zone", "cutoff"), [("Pacific/Auckland", 4), ("America/Los_Angeles", 3)])
-def test_depots_of_one_zone_of_their_own_need_not_wait_for_the_pipelines(
+def test_depots_sharing_their_own_zone_do_not_wait_for_the_pipelines_zone(
     tmp_path: Path, zone: str, cutoff: int
 ) -> None:
     panel = build(knowledge(ROWS, depots=listed(A=zone, B=zone, C=zone), as_of=EVENING), spec_of(tmp_path, DEPOTS))
     assert panel.cutoff == date(2024, 3, cutoff)
 
 
-def test_cells_outside_the_grid_are_one_and_are_cut_off(tmp_path: Path) -> None:
+def test_cells_outside_the_grid_share_one_cell_that_is_cut_off(tmp_path: Path) -> None:
     snapshot = knowledge(
         [("A", "2024-03-03", 1.0), ("A", "2024-03-04", NAN), ("A", "2024-03-20", 7.0), ("B", "2024-03-20", 8.0)]
     )

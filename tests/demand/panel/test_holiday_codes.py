@@ -1,4 +1,4 @@
-"""Which country or subdivision was meant by a word that is no code."""
+"""Suggested country or subdivision for a word that is not a code."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from forecaster.demand.panel.holiday_codes import country_hint, subdivision_hint
         ("U.S.A.", "USA"),
     ],
 )
-def test_a_country_is_known_by_its_name_and_by_codes_that_are_in_use(word: str, code: str) -> None:
+def test_country_is_recognized_by_name_and_common_codes(word: str, code: str) -> None:
     assert country_hint(word) == f"; did you mean '{code}'?"
 
 
 @pytest.mark.parametrize("word", ["", "XX", "EU", "QQQ", "Atlantis", "1"])
-def test_no_country_is_made_of_letters_that_are_near_to_its_code(word: str) -> None:
+def test_never_suggests_a_country_by_similar_letters_alone(word: str) -> None:
     assert country_hint(word) == ""
 
 
@@ -42,10 +42,10 @@ def test_no_country_is_made_of_letters_that_are_near_to_its_code(word: str) -> N
         ("NYC", "US", "NY"),
     ],
 )
-def test_a_subdivision_is_known_by_its_name_and_with_the_countrys_code(word: str, country: str, code: str) -> None:
+def test_subdivision_is_recognized_by_name_and_with_the_country_code(word: str, country: str, code: str) -> None:
     assert subdivision_hint(word, country) == f"; did you mean '{code}'?"
 
 
 @pytest.mark.parametrize(("word", "country"), [("BA", "DE"), ("UK", "GB"), ("X", "EC"), ("", "DE")])
-def test_no_subdivision_is_made_of_letters_that_are_near_to_its_code(word: str, country: str) -> None:
+def test_never_suggests_a_subdivision_by_similar_letters_alone(word: str, country: str) -> None:
     assert subdivision_hint(word, country) == ""

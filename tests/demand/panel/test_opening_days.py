@@ -1,4 +1,4 @@
-"""When a depot is open, and what a day without a row means."""
+"""Opening days of a depot, and the meaning of a day without a row."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def test_counted_zero_closed_and_missing_days_are_four_states(tmp_path: Path) ->
     np.testing.assert_array_equal(panel.demand[0], [7, 0, 0, NAN])
     assert panel.open[0].tolist() == [True, True, False, True, True, True]
     window = panel.window(4)
-    counts_as_known = np.isfinite(window["demand"]) & (window["open"][:, :4] > 0)  # what the network counts as known
+    counts_as_known = np.isfinite(window["demand"]) & (window["open"][:, :4] > 0)  # known counts for the network
     assert counts_as_known[0].tolist() == [True, True, False, False]
     np.testing.assert_array_equal(window["demand"][0], [7, 0, 0, NAN])
     np.testing.assert_array_equal(window["open"][0], [1, 1, 0, 1, 1, 1])
 
 
-def test_a_missing_day_is_never_a_zero_to_the_fallback_and_a_closed_one_is(tmp_path: Path) -> None:
+def test_fallback_treats_closed_days_as_zero_and_missing_days_as_unknown(tmp_path: Path) -> None:
     demand = rows("A", days("2024-02-20", "2024-02-26"), 9.0)  # then no row for a week
     demand += rows("B", days("2024-02-20", "2024-03-04"))
     events = [{"date": "2024-03-06", "kind": "closure", "name": "strike"}]
@@ -67,30 +67,30 @@ def zeros(tmp_path: Path, readings: list[tuple[Any, ...]], demand: str = ZERO, *
     return build(knowledge(readings, **other), spec_of(tmp_path, listed, demand=demand)).demand
 
 
-def test_no_row_is_no_demand_where_most_others_have_one(tmp_path: Path) -> None:
+def test_missing_row_means_no_demand_if_most_depots_have_one(tmp_path: Path) -> None:
     demand = rows("A", ["2024-03-01", "2024-03-04"])
     demand += rows("B", ["2024-03-01", "2024-03-02", "2024-03-04"]) + rows("C", ["2024-03-01", "2024-03-04"])
     demand += rows("D", ["2024-03-01", "2024-03-02", "2024-03-04"])
-    # two of four were told of on the 2nd, none on the 3rd
+    # two of four reported on the 2nd, none on the 3rd
     expected = [[5, 0, NAN, 5], [5, 5, NAN, 5], [5, 0, NAN, 5], [5, 5, NAN, 5]]
     np.testing.assert_array_equal(zeros(tmp_path, demand), expected)
     np.testing.assert_array_equal(zeros(tmp_path, demand, ", missing: unknown")[0], [5, NAN, NAN, 5])
 
 
-def test_a_day_of_which_few_were_told_stays_unknown(tmp_path: Path) -> None:
+def test_day_with_few_reported_depots_stays_unknown(tmp_path: Path) -> None:
     demand = [row for name in "ABC" for row in rows(name, ["2024-03-01", "2024-03-03", "2024-03-04"])]
     demand += rows("C", ["2024-03-02"])
     assert np.isnan(zeros(tmp_path, demand)[:2, 1]).all()
 
 
-def test_a_row_without_a_count_and_a_refused_one_are_not_no_demand(tmp_path: Path) -> None:
+def test_row_without_a_count_and_rejected_row_do_not_mean_zero(tmp_path: Path) -> None:
     demand = [row for name in "DEF" for row in rows(name, days("2024-03-01", "2024-03-04"))]
     demand += [row for name in "ABC" for row in rows(name, ["2024-03-01"])] + [("B", "2024-03-02", NAN)]
     filled = zeros(tmp_path, demand, refused=[("C", "2024-03-03")])
     np.testing.assert_array_equal(filled[:3], [[5, 0, 0, 0], [5, NAN, 0, 0], [5, 0, NAN, 0]])
 
 
-def test_days_of_which_a_row_may_still_come_stay_unknown(tmp_path: Path) -> None:
+def test_days_with_possibly_late_rows_stay_unknown(tmp_path: Path) -> None:
     demand = (
         rows("A", ["2024-02-28"])
         + rows("B", days("2024-02-28", "2024-03-04"))
@@ -103,7 +103,7 @@ def test_days_of_which_a_row_may_still_come_stay_unknown(tmp_path: Path) -> None
     np.testing.assert_array_equal(zeros(tmp_path, demand, archive)[0], [5, 0, 0, 0, 0, 0])
 
 
-def test_a_depot_that_is_not_open_or_was_never_told_of_has_no_zeros(tmp_path: Path) -> None:
+def test_depot_that_is_closed_or_never_reported_gets_no_zeros(tmp_path: Path) -> None:
     demand = [row for name in "AB" for row in rows(name, days("2024-03-01", "2024-03-04"))] + rows("C", ["2024-03-03"])
     listed = [depot("A"), depot("B"), depot("C"), depot("D", "2024-03-01"), depot("E", "2024-03-02", "2024-03-03")]
     demand += rows("E", ["2024-03-02"]) + [row for name in "FG" for row in rows(name, days("2024-03-01", "2024-03-04"))]
@@ -123,7 +123,7 @@ def quiet(tmp_path: Path, demand: list[tuple[Any, ...]], listed: list[dict[str, 
     return build(snapshot, spec_of(tmp_path, DEPOTS if listed else None, demand=SHORT))
 
 
-def test_a_depot_that_fell_silent_counts_as_closed_once_that_is_so(tmp_path: Path) -> None:
+def test_silent_depot_counts_as_closed_once_the_limit_has_passed(tmp_path: Path) -> None:
     demand = rows("A", days("2024-02-24", "2024-03-04")) + rows("B", days("2024-02-24", "2024-02-27"))
     demand += rows("C", days("2024-02-24", "2024-03-01"))  # silent for three days, which is not more than three
     panel = quiet(tmp_path, demand)
@@ -135,13 +135,13 @@ def test_a_depot_that_fell_silent_counts_as_closed_once_that_is_so(tmp_path: Pat
     assert not seasonal_naive(panel, LEVELS).quantiles[1].any()
 
 
-def test_at_an_earlier_cutoff_the_depot_is_as_it_then_seemed(tmp_path: Path) -> None:
+def test_earlier_cutoff_sees_the_depot_as_it_seemed_then(tmp_path: Path) -> None:
     demand = rows("A", days("2024-02-24", "2024-03-04")) + rows("B", days("2024-02-24", "2024-02-27"))
     panel = quiet(tmp_path, demand)
     for cutoff in days("2024-02-25", "2024-03-04"):
         before = panel.at(date.fromisoformat(cutoff))
         demand_by_then = [row for row in demand if row[1] <= cutoff]
-        then = quiet(tmp_path, demand_by_then)  # what a night would have built
+        then = quiet(tmp_path, demand_by_then)  # panel of a run at that time
         silent = (np.datetime64(cutoff) - np.datetime64("2024-02-27")).astype(int) > 3
         assert then.open[1, -2:].any() != silent
         np.testing.assert_array_equal(before.open[:, : before.history], then.open[:, : then.history])
@@ -151,7 +151,7 @@ def test_at_an_earlier_cutoff_the_depot_is_as_it_then_seemed(tmp_path: Path) -> 
             assert not before.open[1, -2:].any()
 
 
-def test_a_declared_day_wins_over_silence(tmp_path: Path) -> None:
+def test_declared_day_takes_precedence_over_silence(tmp_path: Path) -> None:
     demand = rows("A", days("2024-02-24", "2024-03-04"))
     demand += [row for name in "BCD" for row in rows(name, days("2024-02-24", "2024-02-26"))]
     listed = [depot("A"), depot("B", closed="2024-03-06"), depot("C", opened="2024-03-06"), depot("D"), depot("E")]
@@ -159,10 +159,10 @@ def test_a_declared_day_wins_over_silence(tmp_path: Path) -> None:
     assert panel.open[1].tolist() == [True] * 11 + [False]  # closes on the last day of the horizon
     assert panel.open[2].tolist() == [True] * 3 + [False] * 8 + [True]  # counted before it opened (again)
     assert panel.open[3].tolist() == [True] * 6 + [False] * 6
-    assert panel.open[4].all()  # never told of: a cold start
+    assert panel.open[4].all()  # never reported: a cold start
 
 
-def test_a_depot_that_says_that_it_is_closed_is_not_silent(tmp_path: Path) -> None:
+def test_depot_declared_closed_is_not_silent(tmp_path: Path) -> None:
     demand = [("A", day, 5.0, 1) for day in days("2024-02-24", "2024-03-04")]
     demand += [("B", day, 5.0, 1) for day in days("2024-02-24", "2024-02-26")]
     demand += [("B", day, NAN, 0) for day in days("2024-02-27", "2024-03-04")]
@@ -171,7 +171,7 @@ def test_a_depot_that_says_that_it_is_closed_is_not_silent(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("as_of", "day"), [("2024-02-29T10:00", "2024-02-28"), ("2024-03-01T10:00", "2024-02-29")])
-def test_the_29th_of_february_is_counted(tmp_path: Path, as_of: str, day: str) -> None:
+def test_leap_day_is_counted(tmp_path: Path, as_of: str, day: str) -> None:
     snapshot = knowledge(
         rows("A", days("2024-02-27", "2024-03-02")), as_of=datetime.fromisoformat(as_of).replace(tzinfo=UTC)
     )

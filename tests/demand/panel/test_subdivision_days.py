@@ -1,4 +1,4 @@
-"""Which holidays a fleet leaves out that declares no subdivision."""
+"""Holidays omitted by a fleet that declares no subdivision."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def spec_of(folder: Path, calendar: str) -> Spec:
     return load(folder / "pipeline.yaml")
 
 
-def test_a_country_whose_subdivisions_differ_on_these_days_is_named_with_the_key_to_set(tmp_path: Path) -> None:
+def test_names_the_country_whose_subdivisions_differ_and_the_key_to_set(tmp_path: Path) -> None:
     [sentence] = left_out_holidays(PANEL, spec_of(tmp_path, "country: GB"))
     assert sentence == (
         "GB has holidays by subdivision (ENG, NIR, SCT, WLS), and none is declared for 3 depots: 4 days of these data "
@@ -29,7 +29,7 @@ def test_a_country_whose_subdivisions_differ_on_these_days_is_named_with_the_key
     )
 
 
-def test_a_covariate_of_school_holidays_is_none_of_public_ones(tmp_path: Path) -> None:
+def test_covariate_of_school_holidays_is_not_one_of_public_holidays(tmp_path: Path) -> None:
     assert left_out_holidays(PANEL, spec_of(tmp_path, "country: GB, known_future: [school_holiday]"))
 
 
@@ -41,8 +41,8 @@ def test_a_covariate_of_school_holidays_is_none_of_public_ones(tmp_path: Path) -
         "holidays: true",
         "country: GB, known_future: [school_holiday, state_holiday]",
         "country: JP",  # which has none
-        "country: 'NO'",  # whose subdivisions have no days of their own
+        "country: 'NO'",  # whose subdivisions have no holidays of their own
     ],
 )
-def test_nothing_is_said_where_a_subdivision_is_declared_or_makes_no_difference(tmp_path: Path, calendar: str) -> None:
+def test_no_sentence_if_a_subdivision_is_declared_or_makes_no_difference(tmp_path: Path, calendar: str) -> None:
     assert left_out_holidays(PANEL, spec_of(tmp_path, calendar)) == []

@@ -1,4 +1,5 @@
-"""The sample after its last committed day: the same fleet, the true calendar, and nothing that was said is unsaid."""
+"""The sample after its last committed day: the same fleet, the real calendar, and earlier rows
+never change."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ def _by_day(demand: pd.DataFrame) -> pd.Series[int]:
     return total
 
 
-def test_the_days_begin_after_the_file_and_end_with_the_one_asked_for(demand: pd.DataFrame) -> None:
+def test_days_begin_after_the_file_and_end_with_the_requested_one(demand: pd.DataFrame) -> None:
     days = sorted(demand["day"].unique())
     assert (days[0], days[-1], len(days)) == ("2026-11-01", "2026-12-31", 61)
     assert later_days(END).demand["day"] == []
@@ -38,12 +39,12 @@ def test_a_later_end_only_adds_rows(demand: pd.DataFrame) -> None:
     assert set(zip(*earlier.events.values(), strict=True)) <= rows
 
 
-def test_the_fleet_is_the_one_of_the_file_without_the_depot_that_closed(demand: pd.DataFrame) -> None:
+def test_fleet_is_that_of_the_file_without_the_closed_depot(demand: pd.DataFrame) -> None:
     committed = pd.read_csv(COMMITTED / "depots.csv", keep_default_na=False)
     assert {*demand["depot"]} == {*committed.loc[committed["closed"] == "", "depot"]}
 
 
-def test_holidays_sales_and_weekdays_are_those_of_the_true_calendar(demand: pd.DataFrame) -> None:
+def test_holidays_sales_and_weekdays_follow_the_real_calendar(demand: pd.DataFrame) -> None:
     orders = _by_day(demand)
     thanksgiving, black_friday, week_before = orders[["2026-11-26", "2026-11-27", "2026-11-19"]]
     assert thanksgiving < 0.7 * week_before
@@ -53,14 +54,14 @@ def test_holidays_sales_and_weekdays_are_those_of_the_true_calendar(demand: pd.D
     assert {("2026-11-27", "Black Friday"), ("2026-11-30", "Cyber Monday")} <= names
 
 
-def test_the_level_goes_on_from_the_file(demand: pd.DataFrame) -> None:
+def test_level_continues_from_the_file(demand: pd.DataFrame) -> None:
     feed = pd.read_csv(COMMITTED / "demand.csv", dtype=str)
     before = feed[feed["day"].between("2026-10-18", "2026-10-31") & feed["orders"].str.fullmatch(r"\d+")]
     ratio = _by_day(demand)["2026-11-01":"2026-11-14"].mean() / _by_day(before).mean()
     assert 0.9 < ratio < 1.1
 
 
-def test_rows_come_in_the_order_of_their_exports_and_some_days_are_put_right_two_days_later(
+def test_rows_are_sorted_by_export_and_some_days_are_corrected_two_days_later(
     demand: pd.DataFrame,
 ) -> None:
     at = pd.to_datetime(demand["recorded_at"], utc=True)
@@ -71,13 +72,13 @@ def test_rows_come_in_the_order_of_their_exports_and_some_days_are_put_right_two
     assert (first["orders"].astype(int).to_numpy() < last["orders"].astype(int).to_numpy()).all()
 
 
-def test_what_is_announced_begins_where_the_file_stops_announcing() -> None:
+def test_announcements_begin_where_those_of_the_file_end() -> None:
     announced = later_days(UNTIL).events["date"]
     committed = pd.read_csv(COMMITTED / "events.csv", dtype=str)["date"]
     assert max(committed) <= (END + timedelta(days=21)).isoformat() < min(announced)
     assert max(announced) <= (UNTIL + timedelta(days=21)).isoformat()
 
 
-def test_a_day_is_there_two_hours_after_its_midnight_in_new_york() -> None:
+def test_day_is_available_two_hours_after_midnight_in_new_york() -> None:
     assert last_exported(datetime(2026, 11, 25, 6, 59, tzinfo=UTC)) == date(2026, 11, 23)  # 01:59 in New York
     assert last_exported(datetime(2026, 11, 25, 7, 0, tzinfo=UTC)) == date(2026, 11, 24)

@@ -1,4 +1,4 @@
-"""The Harbor Fleet sample: reproducible, as its README says, and like a real feed."""
+"""The Harbor Fleet sample: reproducible, as described in its README, and like a real feed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def clean() -> Sample:
 
 @pytest.fixture(scope="module")
 def feed() -> pd.DataFrame:
-    """demand.csv as it lies in the repository, all text."""
+    """demand.csv of the repository, as text."""
     return pd.read_csv(COMMITTED / "demand.csv", dtype=str, keep_default_na=False)
 
 
@@ -52,7 +52,7 @@ def test_the_same_seed_writes_the_same_bytes_and_another_seed_does_not(tmp_path:
     assert all(a != b for a, b in zip(_bytes(simulate(**small, seed=2), tmp_path / "third"), first, strict=True))
 
 
-def test_the_committed_files_are_what_the_simulator_writes(sample: Sample, tmp_path: Path) -> None:
+def test_committed_files_equal_the_simulators_output(sample: Sample, tmp_path: Path) -> None:
     for name, written in zip(FILES, _bytes(sample, tmp_path), strict=True):
         assert (COMMITTED / name).read_bytes() == written, name
         assert b"\r" not in written
@@ -71,7 +71,7 @@ def test_there_are_64_depots_in_three_cities_with_120_vans_over_18_months(feed: 
     assert feed.loc[feed["day"] <= END.isoformat(), "day"].nunique() >= 548
 
 
-def test_rows_come_in_the_order_in_which_the_source_exported_them(feed: pd.DataFrame) -> None:
+def test_rows_are_in_the_order_of_their_exports(feed: pd.DataFrame) -> None:
     at = pd.to_datetime(feed["recorded_at"], utc=True)
     assert list(feed.assign(at=at).sort_values(["at", "depot"], kind="stable").index) == list(range(len(feed)))
     local = at.dt.tz_convert("America/New_York")
@@ -79,7 +79,7 @@ def test_rows_come_in_the_order_in_which_the_source_exported_them(feed: pd.DataF
     assert feed["recorded_at"].iloc[-1] == "2026-11-01T01:30:00-04:00"
 
 
-def test_duplicates_are_exact_and_twelve(feed: pd.DataFrame, sample: Sample) -> None:
+def test_twelve_rows_are_exact_duplicates(feed: pd.DataFrame, sample: Sample) -> None:
     duplicates = feed[feed.duplicated()]
     assert _places(duplicates) == _planted(sample, "duplicate")
     assert len(duplicates) == 12
@@ -105,7 +105,7 @@ def test_one_count_is_negative_and_one_is_text_and_both_days_are_lost(feed: pd.D
     assert (~feed["orders"].str.fullmatch(r"\d+")).sum() == 2
 
 
-def test_one_date_lies_36_years_ahead_and_the_day_it_meant_is_lost(feed: pd.DataFrame, sample: Sample) -> None:
+def test_one_date_is_36_years_ahead_and_its_real_day_is_lost(feed: pd.DataFrame, sample: Sample) -> None:
     flawed = feed[feed["day"] > END.isoformat()]
     ((depot, meant),) = _planted(sample, "future")
     assert list(flawed["day"]) == [f"2062{meant[4:]}"]
@@ -135,7 +135,7 @@ def test_without_flaws_every_day_in_business_has_one_row_and_a_count(clean: Samp
     assert len(clean.demand) == 62 * 549 + 35 + (549 - 121)  # steady depots, the young one, the closed one
 
 
-def test_a_depot_opened_five_weeks_ago_and_one_closed_for_good_four_months_ago(feed: pd.DataFrame) -> None:
+def test_one_depot_opened_five_weeks_ago_and_one_closed_four_months_ago(feed: pd.DataFrame) -> None:
     depots = pd.read_csv(COMMITTED / "depots.csv", keep_default_na=False)
     opened, closed = depots[depots["opened"] != ""], depots[depots["closed"] != ""]
     assert [list(opened["opened"]), list(closed["closed"])] == [["2026-09-27"], ["2026-07-03"]]
@@ -146,7 +146,7 @@ def test_a_depot_opened_five_weeks_ago_and_one_closed_for_good_four_months_ago(f
     assert feed.loc[feed["depot"] == closed["depot"].item(), "day"].max() == "2026-07-02"
 
 
-def test_planned_closures_concern_one_depot_and_have_no_orders(clean: Sample) -> None:
+def test_planned_closures_apply_to_one_depot_and_have_no_orders(clean: Sample) -> None:
     closures = clean.events[clean.events["kind"] == "closure"]
     past, future = closures[closures["date"] <= END.isoformat()], closures[closures["date"] > END.isoformat()]
     orders = clean.demand.astype({"depot": str, "day": str}).set_index(["depot", "day"])["orders"]
@@ -156,7 +156,7 @@ def test_planned_closures_concern_one_depot_and_have_no_orders(clean: Sample) ->
 
 
 @pytest.mark.parametrize("end", [END, date(2024, 2, 29), date(2031, 12, 25)])
-def test_promotions_of_the_next_seven_days_are_announced_in_every_city_whatever_the_end(end: date) -> None:
+def test_promotions_of_the_next_seven_days_are_announced_in_every_city(end: date) -> None:
     sample = simulate(end=end, days=120, depots=12)
     ahead = sample.events[sample.events["date"].between(*((end + timedelta(k)).isoformat() for k in (1, 7)))]
     assert set(ahead.loc[ahead["kind"] == "promo", "city"]) == {"Baltimore", "Boston", "New York"}
@@ -164,7 +164,7 @@ def test_promotions_of_the_next_seven_days_are_announced_in_every_city_whatever_
     assert sample.demand["recorded_at"].max().startswith((end + timedelta(1)).isoformat())
 
 
-def test_promotions_lift_a_city_and_fall_on_every_weekday(clean: Sample) -> None:
+def test_promotions_raise_a_citys_orders_and_fall_on_every_weekday(clean: Sample) -> None:
     promotions = clean.events[(clean.events["kind"] == "promo") & (clean.events["date"] <= END.isoformat())]
     assert set(pd.to_datetime(promotions["date"]).dt.day_of_week) == set(range(7))
     days = set(promotions.loc[promotions["city"] == "Boston", "date"])
@@ -176,7 +176,7 @@ def test_promotions_lift_a_city_and_fall_on_every_weekday(clean: Sample) -> None
     assert 1.2 < lift.mean() < 1.5
 
 
-def test_the_expected_orders_miss_by_less_than_half_of_what_last_week_misses_by(clean: Sample) -> None:
+def test_expected_orders_have_less_than_half_the_error_of_last_week(clean: Sample) -> None:
     orders, expected = _wide(clean), clean.truth.astype({"depot": str, "day": str})
     mean = expected.pivot(index="depot", columns="day", values="expected")[orders.columns].to_numpy()
     actual, week_before = orders.to_numpy()[:, -30:], orders.to_numpy()[:, -37:-7]
@@ -187,17 +187,17 @@ def test_the_expected_orders_miss_by_less_than_half_of_what_last_week_misses_by(
     assert 2 * wape[0] < wape[1]
 
 
-def test_noise_is_a_little_over_poisson_around_the_truth_and_the_weather(clean: Sample) -> None:
+def test_noise_is_slightly_above_poisson_around_truth_and_weather(clean: Sample) -> None:
     orders = _wide(clean)
     mean = clean.truth.astype({"depot": str, "day": str}).pivot(index="depot", columns="day", values="expected")
     ratio = (orders / mean[orders.columns]).where(orders > 0)
-    city = ratio.groupby(ratio.index.str[:3]).transform("mean")  # the weather, as far as the city shows it
+    city = ratio.groupby(ratio.index.str[:3]).transform("mean")  # the weather, estimated from the city
     spread = ((ratio / city - 1) ** 2 * mean[orders.columns]).to_numpy()
     assert 1.0 < np.nanmean(spread) < 1.6
     assert 0.03 < np.nanstd(city.to_numpy()) < 0.06
 
 
-def test_two_thousand_depots_are_simulated_at_once() -> None:
+def test_two_thousand_depots_can_be_simulated_at_once() -> None:
     sample = simulate(days=400, depots=2000, flaws=False)
     assert sample.depots["depot"].is_unique
     assert sample.depots["vans"].sum() == 3750
@@ -205,7 +205,7 @@ def test_two_thousand_depots_are_simulated_at_once() -> None:
     assert 60 < sample.demand["orders"].median() < 400
 
 
-def test_too_small_a_sample_is_refused() -> None:
+def test_rejects_a_too_small_sample() -> None:
     with pytest.raises(ValueError, match="found 7 depots and 549 days, wanted at least 8 depots and 60 days"):
         simulate(depots=7)
     assert len(simulate(depots=8, days=60).planted) == 28

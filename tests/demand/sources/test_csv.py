@@ -51,7 +51,7 @@ def test_values_stay_text_and_rows_know_their_line(spec: Spec) -> None:
     ]
 
 
-def test_a_row_with_too_few_or_too_many_fields_says_so(spec: Spec) -> None:
+def test_row_with_too_few_or_too_many_fields_has_a_fault(spec: Spec) -> None:
     rows = read(spec, "depot,day\nD1\nD2,2024-03-05,7\nD3,2024-03-06\n", "depot", "day")
     assert rows[":fault"].tolist() == [
         "1 fields, wanted 2 as in the header",
@@ -65,7 +65,7 @@ def test_a_row_with_too_few_or_too_many_fields_says_so(spec: Spec) -> None:
 
 
 @pytest.mark.parametrize("chunk", [7, 2**20])
-def test_a_malformed_line_costs_itself(spec: Spec, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
+def test_malformed_line_only_loses_itself(spec: Spec, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
     monkeypatch.setattr(text_stream, "CHUNK", chunk)
     lines = ["depot,day,n", "D1,2024-03-05,1", 'D2,2024-03-05,"2', "D3,2024-03-05,3", 'D4,2024-03-05,4"']
     lines += ["D5,2024-\0,5", 'D6,2024-03-05,"6"x', '"D\n7",2024-03-05,7', 'D8,"2024-03-05,8', "D9,2024-03-05,9"]
@@ -78,7 +78,7 @@ def test_a_malformed_line_costs_itself(spec: Spec, monkeypatch: pytest.MonkeyPat
     assert all(stored(sources.fault_sentence(fault)) for fault in faulty[":fault"])
 
 
-def test_a_quote_that_is_never_closed_is_looked_for_within_a_thousand_lines(spec: Spec) -> None:
+def test_unclosed_quote_is_searched_for_within_a_thousand_lines(spec: Spec) -> None:
     lines = [f'"D{number}",1' for number in range(5_000)]
     rows = read(spec, "\n".join(["depot,day", '"D,1', *lines, "x" * 200_000 + ',"1"']), "depot", "day")
     assert len(rows) == 5_002
@@ -107,14 +107,14 @@ def test_a_file_with_only_a_header_has_no_rows(spec: Spec) -> None:
         ("site,tag\n", r"found columns site, tag; wanted 'depot', 'day'$"),
     ],
 )
-def test_a_file_that_is_no_such_csv_is_answered_with_its_place(spec: Spec, content: str | bytes, message: str) -> None:
+def test_error_for_an_invalid_csv_file_names_the_place(spec: Spec, content: str | bytes, message: str) -> None:
     with pytest.raises(SourceError, match=message) as caught:
         read(spec, content, "depot", "day")
     assert not isinstance(caught.value, SourceUnreachable)
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "utf-16", "utf-16-le", "utf-8-sig", "cp037"])
-def test_any_encoding_that_python_knows_is_read(spec: Spec, encoding: str) -> None:
+def test_reads_any_encoding_that_python_supports(spec: Spec, encoding: str) -> None:
     content = "depot,day\nKöln,1\nNürnberg,2\n".encode(encoding)
     assert read(spec, content, "depot", encoding=encoding)["depot"].tolist() == ["Köln", "Nürnberg"]
 
@@ -124,14 +124,15 @@ def test_any_encoding_that_python_knows_is_read(spec: Spec, encoding: str) -> No
     ("word", "encoding"),
     [("Köln", "cp1252"), ("Łódź", "cp1250"), ("Москва", "cp1251"), ("大阪駅", "cp932"), ("北京市", "gb18030")],
 )
-def test_bytes_of_another_encoding_cost_their_row(
+def test_bytes_in_another_encoding_only_lose_their_row(
     spec: Spec, monkeypatch: pytest.MonkeyPatch, chunk: int, word: str, encoding: str
 ) -> None:
     monkeypatch.setattr(text_stream, "CHUNK", chunk)
     odd = word.encode(encoding)
     content = b"depot,day,note\nAachen,1,\nBonn,2,%b\n%b,3,\n" % (odd, odd) + "Köln,4,\n".encode()
     rows = read(spec, content, "depot", "day")
-    assert rows["depot"].drop(2).tolist() == ["Aachen", "Bonn", "Köln"]  # what is not read may be anything
+    # columns that are not read may contain anything
+    assert rows["depot"].drop(2).tolist() == ["Aachen", "Bonn", "Köln"]
     assert rows["row"].tolist() == [2, 3, 4, 5]
     assert rows[":fault"].ne("").tolist() == [False, False, True, False]
     assert rows["depot"][2] == odd.decode("utf-8", "backslashreplace")
@@ -139,24 +140,24 @@ def test_bytes_of_another_encoding_cost_their_row(
     assert f"wanted the `encoding`, as in {encoding}, of its source" in rows[":fault"][2]
 
 
-def test_a_byte_that_a_small_encoding_lacks_costs_its_row(spec: Spec) -> None:
+def test_undefined_byte_of_a_small_encoding_only_loses_its_row(spec: Spec) -> None:
     rows = read(spec, b"depot,day\nK\xf6ln,1\nA\x81,2\n", "depot", encoding="cp1252")
     assert rows["depot"].tolist() == ["Köln", r"A\x81"]
     assert rows[":fault"].ne("").tolist() == [False, True]
 
 
-def test_half_a_letter_of_utf_16_is_answered_with_its_line(spec: Spec) -> None:
+def test_error_for_an_incomplete_utf_16_letter_names_the_line(spec: Spec) -> None:
     with pytest.raises(SourceError, match=r"demand.csv:3: found a byte that is not utf-16 text"):
         read(spec, "depot\nD1\nD2".encode("utf-16") + b"\xd8", "depot", encoding="utf-16")
 
 
 @pytest.mark.parametrize("encoding", ["utf-9", "rot13", "hex"])
-def test_what_is_no_encoding_of_text_is_refused(spec: Spec, encoding: str) -> None:
+def test_rejects_codecs_that_are_no_text_encoding(spec: Spec, encoding: str) -> None:
     with pytest.raises(SourceError, match=f"unknown encoding '{encoding}'"):
         read(spec, "depot\n", "depot", encoding=encoding)
 
 
-def test_a_longer_delimiter_is_a_regular_expression_that_knows_no_quotes(spec: Spec) -> None:
+def test_longer_delimiter_is_a_regular_expression_without_quotes(spec: Spec) -> None:
     rows = read(spec, 'depot   day\n  D1 1\n\nD2\t"2\n', "depot", "day", delimiter=r"\s+")
     assert rows["depot"].tolist() == ["D1", "D2"]
     assert rows["day"].tolist() == ["1", '"2']
@@ -166,7 +167,7 @@ def test_a_longer_delimiter_is_a_regular_expression_that_knows_no_quotes(spec: S
 
 
 @pytest.mark.parametrize("delimiter", ["", '"', "\n", "(("])
-def test_what_can_be_no_delimiter_is_refused(spec: Spec, delimiter: str) -> None:
+def test_rejects_invalid_delimiters(spec: Spec, delimiter: str) -> None:
     with pytest.raises(SourceError, match=r"found delimiter .* wanted a single character"):
         read(spec, "depot\n", "depot", delimiter=delimiter)
 
@@ -188,7 +189,7 @@ PACKED: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("suffix", PACKED)
-def test_a_compressed_file_reads_as_the_plain_one(spec: Spec, suffix: str) -> None:
+def test_compressed_file_reads_like_the_plain_one(spec: Spec, suffix: str) -> None:
     content = ("depot,day\n" + "D1,2024-03-05\n" * 10_000).encode()
     plain = sources.open_feed(source(spec, "demand.csv", content), spec, ["depot", "day"])
     packed = sources.open_feed(source(spec, f"demand.csv.{suffix}", PACKED[suffix](content)), spec, ["depot", "day"])
@@ -198,7 +199,7 @@ def test_a_compressed_file_reads_as_the_plain_one(spec: Spec, suffix: str) -> No
 
 
 @pytest.mark.parametrize("suffix", PACKED)
-def test_a_compressed_file_that_breaks_off_is_refused(spec: Spec, suffix: str) -> None:
+def test_rejects_a_truncated_compressed_file(spec: Spec, suffix: str) -> None:
     content = ("depot,day\n" + "".join(f"D{n % 97},{n * n}\n" for n in range(10_000))).encode()
     packed = PACKED[suffix](content)
     for broken in (packed[: len(packed) // 2], b"depot,day\n", packed[:20] + bytes(100) + packed[120:]):
@@ -207,35 +208,35 @@ def test_a_compressed_file_that_breaks_off_is_refused(spec: Spec, suffix: str) -
         assert not isinstance(caught.value, SourceUnreachable)
 
 
-def test_an_archive_holds_one_file(spec: Spec) -> None:
+def test_rejects_an_archive_with_several_csv_files(spec: Spec) -> None:
     with pytest.raises(SourceError, match=r"found 2 files in the archive \('a.csv', 'b.csv'\); wanted one CSV file"):
         read(spec, zipped(b"depot\n", "a.csv", "b.csv"), "depot", file="demand.zip")
 
 
-def test_beside_a_note_the_only_csv_file_of_an_archive_is_read(spec: Spec) -> None:
+def test_reads_the_only_csv_file_of_an_archive_with_a_readme(spec: Spec) -> None:
     content = zipped(b"depot\nD1\n", "readme.txt", "demand.csv")
     assert read(spec, content, "depot", file="demand.zip")["depot"].tolist() == ["D1"]
 
 
-def test_fields_that_a_spreadsheet_left_out_at_the_end_of_a_row_are_empty(spec: Spec) -> None:
+def test_fields_omitted_at_the_end_of_a_row_are_empty(spec: Spec) -> None:
     (spec.folder / "short.csv").write_text("depot,n,note\nD1,7\nD2\n", "utf-8")
     rows = sources.read(CsvSource(kind="csv", path="short.csv"), spec, ["depot", "n"], ["note"])
     assert rows["note"].tolist() == ["", ""]
     assert rows[":fault"].tolist() == ["", "1 fields, wanted 3 as in the header"]
 
 
-def test_what_macos_notes_beside_a_file_is_no_second_one(spec: Spec) -> None:
+def test_ignores_macos_metadata_in_an_archive(spec: Spec) -> None:
     content = zipped(b"depot\nD1\n", "demand.csv", "__MACOSX/._demand.csv", ".DS_Store")
     assert read(spec, content, "depot", file="demand.zip")["depot"].tolist() == ["D1"]
 
 
-def test_a_damaged_file_is_not_called_empty(spec: Spec) -> None:
+def test_damaged_file_is_not_reported_as_empty(spec: Spec) -> None:
     with pytest.raises(SourceError, match="breaks off or is damaged") as caught:
         read(spec, gzip.compress(b"depot\nD1\n" * 1000)[:-9], "depot", file="demand.csv.gz")
     assert "empty" not in str(caught.value)
 
 
-def test_what_a_name_does_not_say_is_declared(spec: Spec) -> None:
+def test_declared_compression_overrides_the_file_name(spec: Spec) -> None:
     rows = read(spec, gzip.compress(b"depot\nD1\n"), "depot", file="export.dat", compression="gzip")
     assert rows["depot"].tolist() == ["D1"]
     assert read(spec, b"depot\nD1\n", "depot", file="named.gz", compression="none")["depot"].tolist() == ["D1"]
@@ -246,7 +247,7 @@ def source(spec: Spec, file: str, content: bytes) -> CsvSource:
     return CsvSource(kind="csv", path=file)
 
 
-def test_a_globs_files_come_in_order_each_with_its_own_lines_and_header(spec: Spec) -> None:
+def test_files_of_a_glob_are_sorted_and_keep_their_lines_and_headers(spec: Spec) -> None:
     (spec.folder / "orders").mkdir()
     source(spec, "orders/b.csv", b"day,depot\n2024-03-06,D2\n")
     source(spec, "orders/a.csv", b"depot,day,promo\nD1,2024-03-05,1\nD3,2024-03-05,0\n")
@@ -260,7 +261,7 @@ def test_a_globs_files_come_in_order_each_with_its_own_lines_and_header(spec: Sp
     assert isinstance(rows[":file"].dtype, pd.CategoricalDtype)
 
 
-def test_files_below_a_globs_folder_are_named_from_there(spec: Spec) -> None:
+def test_files_below_a_globs_folder_have_relative_names(spec: Spec) -> None:
     for day in ("05", "06"):
         (spec.folder / "orders" / day).mkdir(parents=True)
         source(spec, f"orders/{day}/part.csv", b"depot\nD1\n")
@@ -268,16 +269,16 @@ def test_files_below_a_globs_folder_are_named_from_there(spec: Spec) -> None:
     assert rows[":file"].tolist() == ["05/part.csv", "06/part.csv"]
 
 
-def test_a_glob_that_matches_nothing_says_so(spec: Spec) -> None:
+def test_reports_a_glob_without_matches(spec: Spec) -> None:
     with pytest.raises(SourceUnreachable, match=r"orders/\*.csv: the glob matches no file; wanted at least one csv"):
         sources.read(CsvSource(kind="csv", path="orders/*.csv"), spec, ["depot"])
 
 
-def test_a_file_whose_name_looks_like_a_glob_is_read(spec: Spec) -> None:
+def test_reads_a_file_whose_name_looks_like_a_glob(spec: Spec) -> None:
     assert sources.read(source(spec, "demand [1].csv", b"depot\nD1\n"), spec, ["depot"])["depot"].tolist() == ["D1"]
 
 
-def test_days_in_several_columns_are_not_put_together(spec: Spec) -> None:
+def test_does_not_combine_days_from_several_columns(spec: Spec) -> None:
     wanted = r"wanted 'day'; columns 'Year' and 'Month' are not put together: wanted days such as 2024-03-05 in one"
     with pytest.raises(SourceError, match=wanted):
         read(spec, "depot,Year,Month,dom\nD1,2024,3,5\n", "depot", "day")
@@ -285,14 +286,14 @@ def test_days_in_several_columns_are_not_put_together(spec: Spec) -> None:
         read(spec, "depot,Year,Month,dom\nD1,2024,3,5\n", "depot", "orders")
 
 
-def test_a_file_of_a_glob_that_lacks_a_column_is_named(spec: Spec) -> None:
+def test_error_names_the_file_of_a_glob_that_lacks_a_column(spec: Spec) -> None:
     source(spec, "a.csv", b"depot\nD1\n")
     source(spec, "b.csv", b"shop\nD1\n")
     with pytest.raises(SourceError, match=r"b.csv: found columns shop; wanted 'depot'"):
         sources.read(CsvSource(kind="csv", path="*.csv"), spec, ["depot"])
 
 
-def test_the_same_content_has_the_same_digest(spec: Spec) -> None:
+def test_same_content_has_the_same_digest(spec: Spec) -> None:
     digests = []
     for content in (b"depot\nD1\n", b"depot\nD1\n", b"depot\nD2\n"):
         feed = sources.open_feed(source(spec, f"{len(digests)}.csv", content), spec, ["depot"])
@@ -303,7 +304,7 @@ def test_the_same_content_has_the_same_digest(spec: Spec) -> None:
     assert len(digests[0]) == 12
 
 
-def test_a_block_is_never_too_large(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_block_never_exceeds_its_size(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed, "BLOCK", 400)
     monkeypatch.setattr(feed, "_ENOUGH", 100)
     monkeypatch.setattr(text_stream, "CHUNK", 2_000)
@@ -327,7 +328,8 @@ def test_small_files_share_a_block(spec: Spec) -> None:
 
 
 def obvious(text: str, delimiter: str) -> list[tuple[int, str, str, str]]:
-    """Line, fault and the two columns of each record, by the csv module over the whole text from each line on."""
+    """Line, fault and the two columns of each record, found by the csv module on the whole text
+    from each line on."""
     lines = list(io.StringIO(text, newline=""))
     rows, line = [], 0
     while line < len(lines):
@@ -355,7 +357,7 @@ texts = st.lists(st.sampled_from(LINES + ODD), max_size=12).map("".join)
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=texts, chunk=st.sampled_from([1, 2, 5, 11, 40, 1000]))
-def test_however_the_text_is_cut_the_rows_are_those_of_the_csv_module(spec: Spec, text: str, chunk: int) -> None:
+def test_rows_equal_those_of_the_csv_module_however_the_text_is_split(spec: Spec, text: str, chunk: int) -> None:
     text = "depot,day\n" + text
     whole = obvious(text, ",")
     with pytest.MonkeyPatch.context() as patch:
@@ -366,14 +368,14 @@ def test_however_the_text_is_cut_the_rows_are_those_of_the_csv_module(spec: Spec
     assert list(rows) == whole
 
 
-def test_encodings_are_decoded_across_the_ends_of_blocks(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decodes_letters_across_block_boundaries(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_stream, "CHUNK", 3)
     content = codecs.BOM_UTF8 + "depot,day\nKöln €,1\n大阪,2\n".encode()
     assert read(spec, content, "depot")["depot"].tolist() == ["Köln €", "大阪"]
 
 
 @pytest.mark.parametrize("chunk", [3, 2**20])
-def test_what_stands_above_the_header_is_passed_over(spec: Spec, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
+def test_skips_lines_above_the_header(spec: Spec, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
     monkeypatch.setattr(text_stream, "CHUNK", chunk)
     for title in ('Parcels,,\r\n"made,\r\n\r\n', "Parcels\rK\xf6ln\r\r", "a\n\nb\n"):
         rows = read(spec, (title + "depot,day\nD1,1\n").encode("cp1252"), "depot", "day", header_row=4)

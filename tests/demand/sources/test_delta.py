@@ -14,7 +14,7 @@ from forecaster.errors import SourceError, SourceUnreachable
 
 @pytest.fixture
 def orders(spec: Spec) -> Path:
-    """A table of three rows in two partitions, beside the pipeline file."""
+    """Table of three rows in two partitions, next to the pipeline file."""
     append(spec.folder / "orders", depot=["D1", "D2", "D1"], day=pa.array([0, 0, 1], pa.date32()), city=["A", "B", "A"])
     return spec.folder / "orders"
 
@@ -27,7 +27,7 @@ def at(path: str = "orders") -> DeltaSource:
     return DeltaSource(kind="delta", path=path)
 
 
-def test_rows_of_all_partitions_come_once_and_are_counted(spec: Spec, orders: Path) -> None:
+def test_rows_of_all_partitions_are_read_once_and_numbered(spec: Spec, orders: Path) -> None:
     read_rows = sources.read(at(), spec, ["depot", "day", "city"], ["promo"])
     assert list(read_rows.columns) == ["depot", "day", "city", "row", ":fault", ":file"]
     rows = sorted(zip(read_rows["depot"], read_rows["day"].dt.strftime("%m-%d"), read_rows["city"], strict=True))
@@ -37,7 +37,7 @@ def test_rows_of_all_partitions_come_once_and_are_counted(spec: Spec, orders: Pa
     assert isinstance(read_rows["depot"].dtype, pd.CategoricalDtype)
 
 
-def test_the_digest_is_of_the_tables_version(spec: Spec, orders: Path) -> None:
+def test_digest_depends_on_the_tables_version(spec: Spec, orders: Path) -> None:
     def digest() -> str:
         feed = sources.open_feed(at(), spec, ["depot"])
         assert sum(map(len, feed.blocks)) > 0
@@ -49,21 +49,21 @@ def test_the_digest_is_of_the_tables_version(spec: Spec, orders: Path) -> None:
     assert digest() != before
 
 
-def test_a_table_of_no_rows_has_the_right_columns(spec: Spec, orders: Path) -> None:
+def test_table_without_rows_has_the_right_columns(spec: Spec, orders: Path) -> None:
     DeltaTable(orders).delete()
     rows = sources.read(at(), spec, ["depot", "day"])
     assert rows.empty
     assert list(rows.columns) == ["depot", "day", "row", ":fault", ":file"]
 
 
-def test_a_missing_table_or_column_is_told(spec: Spec, orders: Path) -> None:
+def test_reports_a_missing_table_or_column(spec: Spec, orders: Path) -> None:
     with pytest.raises(SourceUnreachable, match="nowhere: no Delta table there; wanted a folder with a _delta_log"):
         sources.read(at("nowhere"), spec, ["depot"])
     with pytest.raises(SourceError, match="found columns depot, day, city; wanted 'depots'; did you mean 'depot'"):
         sources.read(at(), spec, ["depots"])
 
 
-def test_a_damaged_table_is_refused_in_one_line(spec: Spec, orders: Path) -> None:
+def test_rejects_a_damaged_table_in_one_line(spec: Spec, orders: Path) -> None:
     next(orders.glob("_delta_log/*.json")).write_text("garbage")
     with pytest.raises(SourceError, match="found something else than a Delta table that can be read") as caught:
         sources.read(at(), spec, ["depot"])
@@ -71,7 +71,7 @@ def test_a_damaged_table_is_refused_in_one_line(spec: Spec, orders: Path) -> Non
     assert "\n" not in str(caught.value)
 
 
-def test_a_damaged_or_missing_file_of_a_table_is_told(spec: Spec, orders: Path) -> None:
+def test_reports_a_damaged_or_missing_data_file(spec: Spec, orders: Path) -> None:
     part = next(orders.glob("city=A/*.parquet"))
     part.write_bytes(b"PAR1garbage")
     with pytest.raises(SourceError):
@@ -81,7 +81,7 @@ def test_a_damaged_or_missing_file_of_a_table_is_told(spec: Spec, orders: Path) 
         sources.read(at(), spec, ["depot"])
 
 
-def test_a_store_that_does_not_answer_is_worth_another_try(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_store_without_an_answer_is_unreachable(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STORE_SECRET", "s3cr3t+/value")
     options = {"aws_secret_access_key": "${STORE_SECRET}", "aws_access_key_id": "${HOME}", "aws_region": "us-east-1"}
     options |= {"aws_endpoint": "http://127.0.0.1:1", "allow_http": "true", "max_retries": "0"}

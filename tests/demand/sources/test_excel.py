@@ -1,4 +1,4 @@
-"""Workbooks as people keep them: written by one library here, read by another."""
+"""Workbooks as found in practice: written by one library here, read by another."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def read(spec: Spec, sheets: Sheets, *optional: str, hidden: str = "", **keys: A
     return sources.read(ExcelSource(kind="excel", path="book.xlsx", **keys), spec, ASKED, optional)
 
 
-def test_numbers_days_and_text_are_read_as_they_stand_in_cells(spec: Spec) -> None:
+def test_reads_numbers_days_and_text_with_their_types(spec: Spec) -> None:
     rows = read(spec, {"S": [["depot", "day", " n "], ["A", date(2024, 3, 5), 7], ["B", date(2024, 3, 6), None]]})
     assert rows["depot"].tolist() == ["A", "B"]
     assert rows["day"].tolist() == [pd.Timestamp("2024-03-05"), pd.Timestamp("2024-03-06")]
@@ -51,7 +51,7 @@ def test_numbers_days_and_text_are_read_as_they_stand_in_cells(spec: Spec) -> No
     assert (rows["row"].tolist(), rows[":file"].tolist()) == ([2, 3], ["book.xlsx"] * 2)
 
 
-def test_all_sheets_of_one_form_are_read_and_notes_passed_over(spec: Spec) -> None:
+def test_reads_all_sheets_of_one_form_and_skips_notes(spec: Spec) -> None:
     names = ["depot", "day", "n"]
     sheets = {
         "Notes": [["what this is"]],
@@ -67,7 +67,7 @@ def test_all_sheets_of_one_form_are_read_and_notes_passed_over(spec: Spec) -> No
         read(spec, {"Notes": sheets["Notes"]}, sheet="*")
 
 
-def test_a_column_of_several_kinds_becomes_text_as_a_csv_has_it(spec: Spec) -> None:
+def test_mixed_column_becomes_text_as_in_a_csv(spec: Spec) -> None:
     cells = [
         [101, date(2024, 3, 5), "1,5"],
         ["101", "06.03.2024", 2.5],
@@ -81,22 +81,22 @@ def test_a_column_of_several_kinds_becomes_text_as_a_csv_has_it(spec: Spec) -> N
     assert rows["n"].tolist() == ["1,5", "2.5", "true", "7", ""]
     rows = read(spec, {"S": [ASKED, *cells]}, decimal=",", date_format="%d.%m.%Y")
     assert rows["n"].tolist()[:2] == ["1,5", "2,5"]
-    assert rows["day"].tolist()[0] == "2024-03-05T00:00:00"  # which no form with days alone takes for another day
+    assert rows["day"].tolist()[0] == "2024-03-05T00:00:00"  # no form with days alone takes this for another day
 
 
-def test_rows_without_a_value_are_passed_over_and_the_others_keep_their_number(spec: Spec) -> None:
+def test_skips_rows_without_values_and_keeps_row_numbers(spec: Spec) -> None:
     sheet = [[], [None, *ASKED], [None, "A", date(2024, 3, 5), 7], [], [None, "B", date(2024, 3, 5), 8], [None, ""]]
     rows = read(spec, {"S": sheet})
     assert rows["depot"].tolist() == ["A", "B"]
     assert rows["row"].tolist() == [3, 5]
 
 
-def test_what_stands_above_the_header_is_passed_over(spec: Spec) -> None:
+def test_skips_rows_above_the_header(spec: Spec) -> None:
     rows = read(spec, {"S": [["Parcels", "", 5], ["made", date(2024, 4, 1)], [], ASKED, ["A", "x", 7]]}, header_row=4)
     assert (rows["depot"].tolist(), rows["row"].tolist()) == (["A"], [5])
 
 
-def test_text_and_days_in_merged_cells_stand_in_each_row_and_numbers_in_the_first(spec: Spec) -> None:
+def test_merged_text_and_days_fill_each_row_and_numbers_only_the_first(spec: Spec) -> None:
     with xlsxwriter.Workbook(str(spec.folder / "book.xlsx")) as book:
         sheet = book.add_worksheet()
         sheet.merge_range("B1:D1", "Parcels")
@@ -111,7 +111,7 @@ def test_text_and_days_in_merged_cells_stand_in_each_row_and_numbers_in_the_firs
     assert rows["n"].fillna(-1).tolist() == [7, 9, -1]
 
 
-def test_a_formula_counts_with_its_result(spec: Spec) -> None:
+def test_formula_counts_with_its_result(spec: Spec) -> None:
     with xlsxwriter.Workbook(str(spec.folder / "book.xlsx")) as book:
         sheet = book.add_worksheet()
         sheet.write_row("A1", ASKED)
@@ -121,7 +121,7 @@ def test_a_formula_counts_with_its_result(spec: Spec) -> None:
     assert rows["n"].tolist() == [7]
 
 
-def test_a_sheet_is_named_or_counted_or_the_first_shown_with_any_cell(spec: Spec) -> None:
+def test_sheet_is_chosen_by_name_or_number_or_is_the_first_visible_with_cells(spec: Spec) -> None:
     sheets: Sheets = {name: [ASKED, [name, "2024-03-05", 7]] for name in ("Hidden", "Data", "Old")}
     sheets = {"Cover": [], **sheets}
     assert read(spec, sheets, hidden="Hidden")["depot"].tolist() == ["Data"]
@@ -143,7 +143,7 @@ def test_large_sheets_become_several_tables(spec: Spec, monkeypatch: pytest.Monk
     assert rows["depot"].astype(str).tolist()[6:] == ["D6", "D7", "D8", "D9"]
 
 
-def test_what_is_no_workbook_is_refused(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rejects_files_that_are_no_workbook(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
     path = spec.folder / "book.xlsx"
     write(path, {"S": [ASKED]})
     whole = path.read_bytes()
@@ -170,7 +170,7 @@ CELL = (
 KINDS = {str: ("string", "string-value"), date: ("date", "date-value"), int: ("float", "value")}
 
 
-def test_a_sheet_of_libre_office_is_read_too(spec: Spec) -> None:
+def test_reads_libreoffice_sheets(spec: Spec) -> None:
     rows = ""
     for row in (ASKED, ["A", date(2024, 3, 5), 7]):
         cells = [CELL.format(kind=KINDS[type(c)][0], attribute=KINDS[type(c)][1], value=c) for c in row]
@@ -195,7 +195,7 @@ demand:
 """
 
 
-def test_days_and_counts_mean_the_same_however_a_cell_holds_them(spec: Spec) -> None:
+def test_days_and_counts_are_read_alike_in_every_cell_type(spec: Spec) -> None:
     days = [date(2024, 3, 5), "06/03/2024", 45358, "45359", "2024-03-09", datetime(2024, 3, 10, 14), "10/13/2024"]
     counts = [7, "1.007,5", 2.5, "8", "9", "10,0", 11]
     write(spec.folder / "book.xlsx", {"S": [ASKED, *([101, *row] for row in zip(days, counts, strict=True))]})

@@ -1,4 +1,4 @@
-"""The kinds of sources are rows of one table, keyed as the pipeline file names them."""
+"""The kinds of sources are rows of one table, with the keys of the pipeline file."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from forecaster.config.sources import AnySource
 from forecaster.demand import sources
 
 
-def test_every_kind_that_the_pipeline_file_may_name_has_a_row() -> None:
+def test_every_declared_kind_has_a_row() -> None:
     declared = [get_args(source.model_fields["kind"].annotation)[0] for source in get_args(AnySource)]
     assert sorted(sources.KINDS) == sorted(declared)
 
 
-def test_a_kind_is_read_by_the_module_of_its_name() -> None:
+def test_kind_is_read_by_the_module_of_its_name() -> None:
     modules = {kind: row.pieces.__module__.rpartition(".")[2] for kind, row in sources.KINDS.items()}
     assert modules == {kind: kind for kind in sources.KINDS}

@@ -1,4 +1,4 @@
-"""Words for nothing are nothing, in every kind of source and every column."""
+"""Null words are empty in every kind of source and every column."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def write(folder: Path, kind: str) -> str:
 
 
 @pytest.mark.parametrize("kind", ["csv", "excel", "sql", "parquet", "coded parquet"])
-def test_a_cell_that_holds_a_null_value_is_empty(tmp_path: Path, kind: str) -> None:
+def test_cell_with_a_null_value_is_empty(tmp_path: Path, kind: str) -> None:
     result = ingested(tmp_path, write(tmp_path, kind))
     assert (result.accepted, result.quarantined, result.stopped) == (6, 0, None)
     table = Lake(load(tmp_path / "pipeline.yaml").lake_url).read("demand").to_pandas().sort_values(["depot_id", "date"])
@@ -60,7 +60,7 @@ def test_a_cell_that_holds_a_null_value_is_empty(tmp_path: Path, kind: str) -> N
     assert table["promo"].fillna(-1).tolist() == [1, 0, -1, 0, 0, 1]
 
 
-def test_a_cell_of_a_wide_table_that_holds_a_null_value_is_no_reading(tmp_path: Path) -> None:
+def test_wide_cell_with_a_null_value_is_no_reading(tmp_path: Path) -> None:
     (tmp_path / "demand.csv").write_text("date,A,B\n2024-03-01,90,-\n2024-03-02,n/a,7\n", "utf-8")
     (tmp_path / "pipeline.yaml").write_text(
         'name: t\ndemand: {source: {kind: csv, path: demand.csv, wide: depots, null_values: ["-", "n/a"]}}\n', "utf-8"
@@ -69,7 +69,7 @@ def test_a_cell_of_a_wide_table_that_holds_a_null_value_is_no_reading(tmp_path: 
     assert (result.read, result.accepted) == (2, 2)
 
 
-def test_a_blank_word_is_refused(tmp_path: Path) -> None:
+def test_rejects_a_blank_null_value(tmp_path: Path) -> None:
     (tmp_path / "pipeline.yaml").write_text(
         'name: t\ndemand: {source: {kind: csv, path: demand.csv, null_values: [" "]}}\n', "utf-8"
     )

@@ -53,14 +53,14 @@ def test_columns_keep_their_types_and_rows_count_from_one(spec: Spec) -> None:
     assert rows["nothing"].isna().all()
 
 
-def test_whole_numbers_stay_the_same_beside_missing_ones(spec: Spec) -> None:
+def test_integers_are_unchanged_next_to_missing_values(spec: Spec) -> None:
     write(spec.folder, depot=[2**60 + 1, None, 1], few=[1, None, 2])
     rows = sources.read(at("demand.parquet"), spec, ["depot", "few"])
     assert rows["depot"].tolist() == [2**60 + 1, pd.NA, 1]
     assert rows["few"].dtype == "float64"
 
 
-def test_long_ids_stay_apart_in_decimals_and_unsigned_numbers(spec: Spec) -> None:
+def test_long_ids_stay_distinct_as_decimals_and_unsigned_numbers(spec: Spec) -> None:
     long = 123_456_789_012_345_678
     write(
         spec.folder,
@@ -74,27 +74,27 @@ def test_long_ids_stay_apart_in_decimals_and_unsigned_numbers(spec: Spec) -> Non
     assert rows["unsigned"].tolist() == [2**63 + 1, pd.NA, 2**63 + 2]
 
 
-def test_text_of_many_distinct_values_is_no_category(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_with_many_distinct_values_is_not_categorical(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet, "_MANY", 10)
     write(spec.folder, depot=["D1", "D2"] * 20, note=[str(n) for n in range(40)])
     rows = sources.read(at("demand.parquet"), spec, ["depot", "note"])
     assert [str(rows[name].dtype) for name in ("depot", "note")] == ["category", "str"]
 
 
-def test_a_file_of_no_rows_has_the_right_columns(spec: Spec) -> None:
+def test_file_without_rows_has_the_right_columns(spec: Spec) -> None:
     write(spec.folder, depot=pa.array([], pa.string()), orders=pa.array([], pa.float64()))
     rows = sources.read(at("demand.parquet"), spec, ["depot", "orders"])
     assert rows.empty
     assert list(rows.columns) == ["depot", "orders", "row", ":fault", ":file"]
 
 
-def test_a_column_that_is_not_there_is_named_with_the_nearest(spec: Spec) -> None:
+def test_error_for_a_missing_column_suggests_the_nearest(spec: Spec) -> None:
     write(spec.folder, depot=["D1"], orders=[1.0])
     with pytest.raises(SourceError, match="wanted 'order'; did you mean 'orders'"):
         sources.read(at("demand.parquet"), spec, ["order"])
 
 
-def test_what_is_no_parquet_file_or_a_damaged_one_is_refused(spec: Spec) -> None:
+def test_rejects_files_that_are_no_parquet_or_are_damaged(spec: Spec) -> None:
     random = np.random.default_rng(0)
     columns = {"depot": [f"D{n}" for n in random.integers(0, 500, 5_000)], "orders": random.normal(size=5_000)}
     whole = write(spec.folder, **columns).read_bytes()
@@ -107,13 +107,13 @@ def test_what_is_no_parquet_file_or_a_damaged_one_is_refused(spec: Spec) -> None
         assert not isinstance(caught.value, SourceUnreachable)
 
 
-def test_text_that_is_no_text_comes_with_escapes(spec: Spec) -> None:
+def test_invalid_text_is_read_with_escapes(spec: Spec) -> None:
     wrong = pa.array([b"D1", b"\xff\xfe"], pa.binary()).view(pa.string())
     write(spec.folder, depot=wrong)
     assert sources.read(at("demand.parquet"), spec, ["depot"])["depot"].tolist() == ["D1", "\\xff\\xfe"]
 
 
-def test_a_folder_is_read_file_by_file_and_its_partitions_are_columns(spec: Spec) -> None:
+def test_folder_is_read_file_by_file_with_partitions_as_columns(spec: Spec) -> None:
     write(spec.folder, "orders/year=2025/city=New%20York/b.parquet", depot=["D1", "D2"])
     write(spec.folder, "orders/year=2026/city=__HIVE_DEFAULT_PARTITION__/a.parquet", depot=["D3"])
     (spec.folder / "orders" / "_SUCCESS").touch()
@@ -131,7 +131,7 @@ def test_a_folder_is_read_file_by_file_and_its_partitions_are_columns(spec: Spec
     assert {name for name in rows if isinstance(rows[name].dtype, pd.CategoricalDtype)} >= {"depot", "year", "city"}
 
 
-def test_a_glob_may_match_files_and_folders(spec: Spec) -> None:
+def test_glob_matches_files_and_folders(spec: Spec) -> None:
     write(spec.folder, "o/2025.parquet", depot=["D1"])
     write(spec.folder, "o/2026.parquet/part.parquet", depot=["D2"])
     rows = sources.read(at("o/*.parquet"), spec, ["depot"])
@@ -139,13 +139,13 @@ def test_a_glob_may_match_files_and_folders(spec: Spec) -> None:
     assert sources.name(at("o/*.parquet")) == "o/*.parquet"
 
 
-def test_an_empty_folder_is_told(spec: Spec) -> None:
+def test_reports_an_empty_folder(spec: Spec) -> None:
     (spec.folder / "orders").mkdir()
     with pytest.raises(SourceError, match="orders: the folder holds no file; wanted parquet files in it"):
         sources.read(at("orders"), spec, ["depot"])
 
 
-def test_the_same_files_have_the_same_digest(spec: Spec) -> None:
+def test_same_files_have_the_same_digest(spec: Spec) -> None:
     def digest(path: str) -> str:
         feed = sources.open_feed(at(path), spec, ["depot"])
         assert sum(map(len, feed.blocks)) > 0

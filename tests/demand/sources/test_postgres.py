@@ -1,4 +1,4 @@
-"""Against a real server: types, streaming, watermarks, and what an error tells."""
+"""A real server: types, streaming, watermarks, and the content of errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture
 def orders(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> Postgres:
-    """The server with a table `wh.Orders`, and the password in the environment."""
+    """Server with a table `wh.Orders`, and the password in the environment."""
     monkeypatch.setenv("ORDERS_PASSWORD", PASSWORD)
     postgres.run(
         "drop schema if exists wh cascade",
@@ -41,7 +41,7 @@ def source(server: Postgres, **more: str) -> SqlSource:
     return SqlSource(kind="sql", **{"url": url, **({} if "query" in more else {"table": "wh.Orders"}), **more})
 
 
-def test_values_come_as_types_that_pandas_knows(spec: Spec, orders: Postgres) -> None:
+def test_values_have_types_that_pandas_supports(spec: Spec, orders: Postgres) -> None:
     names = ["id", "depot", "day", "count", "open", "whole", "changed", "local", "real", "extra"]
     rows = sources.read(source(orders), spec, names)
     assert rows["id"].tolist() == [1, 5_000_000_000, 5_000_000_001]
@@ -62,7 +62,7 @@ def test_values_come_as_types_that_pandas_knows(spec: Spec, orders: Postgres) ->
 
 
 @pytest.mark.parametrize("column", ["id", "changed", "local", "day", "count", "depot"])
-def test_a_watermark_of_any_type_misses_no_row(spec: Spec, orders: Postgres, column: str) -> None:
+def test_watermark_of_any_type_misses_no_row(spec: Spec, orders: Postgres, column: str) -> None:
     sql_source = source(orders, watermark=column)
     first = sources.open_feed(sql_source, spec, ["id"])
     assert sum(map(len, first.blocks)) == 3
@@ -71,7 +71,7 @@ def test_a_watermark_of_any_type_misses_no_row(spec: Spec, orders: Postgres, col
     later = sources.open_feed(sql_source, spec, ["id"], since=first.watermark)
     read = [number for block in later.blocks for number in block["id"]]
     with_none = {"id": 0, "changed": 0, "count": 1, "depot": 1, "day": 1, "local": 1}[column]
-    same = {"day": 2}.get(column, 1)  # those that have the last watermark
+    same = {"day": 2}.get(column, 1)  # those with the last watermark
     assert 5_000_000_002 in read
     assert len(read) == same + with_none + 1
     assert later.watermark != first.watermark
@@ -79,24 +79,22 @@ def test_a_watermark_of_any_type_misses_no_row(spec: Spec, orders: Postgres, col
     assert sum(map(len, last.blocks)) == 1 + with_none
 
 
-def test_rows_are_taken_from_a_cursor_of_the_server(
-    spec: Spec, orders: Postgres, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_streams_rows_from_a_server_side_cursor(spec: Spec, orders: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sql, "ROWS", 100)
     sql_source = source(orders, query="select n, pg_backend_pid() as pid from generate_series(1, 1000) as g(n)")
     feed = sources.open_feed(sql_source, spec, ["n"])
     assert [number for block in feed.blocks for number in block["n"]] == list(range(1, 1001))
-    sql_source = source(orders, query="select name from pg_cursors")  # which the statement itself is then one of
+    sql_source = source(orders, query="select name from pg_cursors")  # includes the statement itself
     assert len(sources.read(sql_source, spec, ["name"])) == 1
 
 
-def test_the_transaction_cannot_write(spec: Spec, orders: Postgres) -> None:
+def test_transaction_is_read_only(spec: Spec, orders: Postgres) -> None:
     orders.run("create or replace function wh.f() returns int language sql as 'delete from wh.\"Orders\" returning 1'")
     with pytest.raises(SourceError, match="cannot execute DELETE in a read-only transaction"):
         sources.read(source(orders, query="select wh.f() as a"), spec, ["a"])
 
 
-def test_what_the_server_refuses_is_told_and_not_tried_again(spec: Spec, orders: Postgres) -> None:
+def test_errors_of_the_server_are_final(spec: Spec, orders: Postgres) -> None:
     for sql_source, message in (
         (source(orders, table="wh.orders"), r'relation "wh.orders" does not exist.*wanted a table .wh.orders.'),
         (source(orders, query="select nothing"), 'column "nothing" does not exist'),
@@ -108,13 +106,13 @@ def test_what_the_server_refuses_is_told_and_not_tried_again(spec: Spec, orders:
         assert not isinstance(caught.value, SourceUnreachable)
 
 
-def test_a_server_that_does_not_answer_is_worth_another_try(spec: Spec, orders: Postgres) -> None:
+def test_unreachable_server_may_be_retried(spec: Spec, orders: Postgres) -> None:
     sql_source = source(orders, url="postgresql+psycopg://owner:${ORDERS_PASSWORD}@127.0.0.1:1/postgres")
     with pytest.raises(SourceUnreachable, match=r"cannot be reached: connection failed.*refused"):
         sources.read(sql_source, spec, ["id"])
 
 
-def test_a_connection_that_breaks_is_worth_another_try(spec: Spec, orders: Postgres) -> None:
+def test_broken_connection_may_be_retried(spec: Spec, orders: Postgres) -> None:
     sql_source = source(orders, query="select pg_terminate_backend(pg_backend_pid()) as id")
     with pytest.raises(SourceUnreachable, match="cannot be reached"):
         sources.read(sql_source, spec, ["id"])
@@ -151,6 +149,6 @@ def test_no_message_log_or_traceback_shows_a_password(
         assert spelled not in output
 
 
-def test_the_name_of_a_source_holds_no_credential(orders: Postgres) -> None:
+def test_name_of_a_source_contains_no_credential(orders: Postgres) -> None:
     assert sources.name(source(orders)) == "wh.Orders"
     assert sources.name(source(orders, query="select 1 as a")) == "query of postgres"

@@ -1,4 +1,5 @@
-"""A file that is not what its source says is answered with what it seems to be and the key to set."""
+"""The error for a file that differs from its declared source names its likely kind and the key to
+set."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ OF_STORE = "Store,DayOfWeek,day,Sales,Customers\n" + "".join(f"1,{day % 7},2026-
 
 
 def message(folder: Path, content: str | bytes, source: str = "kind: csv, path: f.csv") -> str:
-    """What is said of the file, from its place on; empty where it is read."""
+    """Message about the file, from its place on; empty if it can be read."""
     path = folder / source.partition("path: ")[2].partition(",")[0]
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     columns = "{depot_id: site, date: day, demand: parcels}"
@@ -89,12 +90,12 @@ def message(folder: Path, content: str | bytes, source: str = "kind: csv, path: 
         (" \n\n", "; the file is empty"),
     ],
 )
-def test_text_of_another_layout_or_encoding_is_recognised(spec: Spec, content: str | bytes, end: str) -> None:
+def test_recognizes_text_with_another_layout_or_encoding(spec: Spec, content: str | bytes, end: str) -> None:
     assert message(spec.folder, content).endswith(end)
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le"])
-def test_utf_8_is_told_where_another_encoding_is_declared(spec: Spec, encoding: str) -> None:
+def test_recognizes_utf_8_where_another_encoding_is_declared(spec: Spec, encoding: str) -> None:
     end = "; it looks like UTF-8: set encoding: utf-8"
     assert message(spec.folder, LONG, f"kind: csv, path: f.csv, encoding: {encoding}").endswith(end)
     marked = b"\xef\xbb\xbf" + LONG.encode()
@@ -135,11 +136,11 @@ def files() -> dict[str, bytes]:
         ),
     ],
 )
-def test_a_file_of_another_kind_is_recognised_by_its_bytes(spec: Spec, held: str, source: str, end: str) -> None:
+def test_recognizes_another_kind_of_file_by_its_bytes(spec: Spec, held: str, source: str, end: str) -> None:
     assert message(spec.folder, files()[held], source).endswith(end)
 
 
-def test_a_wide_table_is_recognised_in_a_workbook_and_in_parquet(spec: Spec) -> None:
+def test_recognizes_a_wide_table_in_a_workbook_and_in_parquet(spec: Spec) -> None:
     lines = [line.split(",") for line in ["Report", "", *WIDE.splitlines()]]
     with xlsxwriter.Workbook(book := io.BytesIO(), {"strings_to_numbers": True}) as writer:
         sheet = writer.add_worksheet()
@@ -153,7 +154,7 @@ def test_a_wide_table_is_recognised_in_a_workbook_and_in_parquet(spec: Spec) -> 
     assert said.endswith("; the file seems to have a column a depot (Alder, Birch): set wide: depots")
 
 
-def test_the_keys_that_are_named_read_the_file(spec: Spec) -> None:
+def test_suggested_keys_read_the_file(spec: Spec) -> None:
     assert message(spec.folder, TITLE + LONG, "kind: csv, path: f.csv, header_row: 4") == ""
     assert message(spec.folder, LONG.encode("utf-16"), "kind: csv, path: f.csv, encoding: utf-16") == ""
     assert message(spec.folder, TITLE + WIDE, "kind: csv, path: f.csv, header_row: 4, wide: depots") == ""
@@ -161,11 +162,11 @@ def test_the_keys_that_are_named_read_the_file(spec: Spec) -> None:
     assert message(spec.folder, files()["excel"], "kind: excel, path: f.xlsx, sheet: Data") == ""
 
 
-def test_a_header_below_titles_of_a_wide_table_is_recognised_where_wide_is_declared(spec: Spec) -> None:
+def test_recognizes_a_header_below_titles_of_a_declared_wide_table(spec: Spec) -> None:
     said = message(spec.folder, TITLE + WIDE, "kind: csv, path: f.csv, wide: depots")
     assert said.endswith("; the header seems to be line 4: set header_row: 4")
 
 
-def test_a_message_does_not_list_hundreds_of_columns(spec: Spec) -> None:
+def test_message_does_not_list_hundreds_of_columns(spec: Spec) -> None:
     said = message(spec.folder, ",".join(f"c{place}" for place in range(500)) + "\n")
     assert ", c14, … (500 in all); wanted 'site'" in said

@@ -1,4 +1,4 @@
-"""The sample as a source: its file, then simulated days; of any other file nothing is made up."""
+"""The sample as a source: its file, then simulated days; no other file is continued."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _rows(spec: Spec, **declared: object) -> tuple[pd.DataFrame, str]:
     return pd.concat(list(feed.blocks)), feed.digest
 
 
-def test_the_file_comes_first_and_every_later_row_says_that_it_is_simulated(spec: Spec) -> None:
+def test_file_comes_first_and_later_rows_are_marked_as_simulated(spec: Spec) -> None:
     rows, _ = _rows(spec, until=date(2026, 11, 3))
     written = pd.read_csv(DATA / "demand.csv", dtype=str, keep_default_na=False)
     assert rows[COLUMNS].head(len(written)).to_numpy().tolist() == written[COLUMNS].to_numpy().tolist()
@@ -38,24 +38,24 @@ def test_the_file_comes_first_and_every_later_row_says_that_it_is_simulated(spec
     assert later["row"].tolist() == list(range(len(written) + 2, len(written) + 2 + len(later)))
 
 
-def test_the_digest_is_that_of_what_was_read(spec: Spec) -> None:
+def test_digest_covers_the_rows_read(spec: Spec) -> None:
     first, same, other = (_rows(spec, until=date(2026, 11, day))[1] for day in (3, 3, 4))
     assert first == same != other
 
 
-def test_without_a_last_day_it_is_the_clock_s(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_last_day_defaults_to_the_clock(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sample, "last_exported", lambda now: date(2026, 11, 2))
     assert _rows(spec)[0]["day"].iloc[-1] == "2026-11-02"
 
 
-def test_another_file_is_refused(spec: Spec, tmp_path: Path) -> None:
+def test_rejects_another_file(spec: Spec, tmp_path: Path) -> None:
     changed = tmp_path / "demand.csv"
     changed.write_text((DATA / "demand.csv").read_text("utf-8").replace(",109,", ",108,", 1), "utf-8")
     with pytest.raises(SourceError, match="found another file than the Harbor Fleet sample's; wanted that one"):
         _rows(spec, path=str(changed), until=date(2026, 11, 1) + timedelta(days=1))
 
 
-def test_the_digests_are_those_of_the_committed_files() -> None:
+def test_digests_equal_those_of_the_committed_files() -> None:
     names = {"demand.csv": sample.DEMAND, "events.csv": sample.EVENTS}
     for name, digest in names.items():
         assert hashlib.sha256((DATA / name).read_bytes()).hexdigest()[:12] == digest

@@ -1,4 +1,4 @@
-"""What holds for every kind of source."""
+"""Behavior shared by every kind of source."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from forecaster.demand import sources
 from forecaster.errors import MissingExtra, SourceError, SourceUnreachable, SpecError
 
 
-def test_nothing_is_reached_before_the_first_block_is_asked_for(spec: Spec) -> None:
+def test_nothing_is_accessed_before_the_first_block(spec: Spec) -> None:
     feed = sources.open_feed(CsvSource(kind="csv", path="gone.csv"), spec, ["depot"])
     assert feed.name == "gone.csv"
     with pytest.raises(SourceUnreachable):
         next(feed.blocks)
 
 
-def test_a_digest_is_known_at_the_end_only(spec: Spec) -> None:
+def test_digest_is_known_only_at_the_end(spec: Spec) -> None:
     (spec.folder / "demand.csv").write_text("depot\nD1\n")
     feed = sources.open_feed(CsvSource(kind="csv", path="demand.csv"), spec, ["depot"])
     with pytest.raises(AssertionError, match="after the last block was taken"):
@@ -32,7 +32,7 @@ def test_a_digest_is_known_at_the_end_only(spec: Spec) -> None:
     assert len(feed.digest) == 12
 
 
-def test_a_missing_file_is_named_and_a_missing_dataset_explained(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_names_a_missing_file_and_explains_a_missing_dataset(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SourceUnreachable, match=r"gone.csv: no such file; wanted a csv file there; a relative path"):
         sources.read(CsvSource(kind="csv", path="gone.csv"), spec, ["depot"])
     monkeypatch.setenv("FORECASTER_DATASETS", str(spec.folder))
@@ -44,7 +44,7 @@ def test_a_missing_file_is_named_and_a_missing_dataset_explained(spec: Spec, mon
 
 
 @pytest.mark.parametrize("name", ["row", ":file", ":fault"])
-def test_a_column_may_not_take_the_name_of_a_rows_place(spec: Spec, name: str) -> None:
+def test_rejects_columns_named_like_the_position_columns(spec: Spec, name: str) -> None:
     (spec.folder / "demand.csv").write_text(f"{name}\n1\n")
     for required, optional in (([name], []), ([], [name])):
         with pytest.raises(SourceError, match=f"column '{name}' has a name that is used"):
@@ -63,11 +63,11 @@ def test_a_column_may_not_take_the_name_of_a_rows_place(spec: Spec, name: str) -
         ("sftp://me:${PASSWORD}@host/orders/*.csv", "sftp://host/orders/*.csv"),
     ],
 )
-def test_a_source_is_named_by_its_file_or_glob(path: str, name: str) -> None:
+def test_source_is_named_by_its_file_or_glob(path: str, name: str) -> None:
     assert sources.name(CsvSource(kind="csv", path=path)) == name
 
 
-def test_a_variable_or_secret_that_is_not_there_is_named(spec: Spec) -> None:
+def test_error_names_a_missing_variable_or_secret(spec: Spec) -> None:
     with pytest.raises(SpecError, match="needs the environment variable NOBODY_SET_THIS, which is not set"):
         sources.read(CsvSource(kind="csv", path="${NOBODY_SET_THIS}/a.csv"), spec, ["depot"])
     source = CsvSource(kind="csv", path="memory://a.csv", options={"token": "${secret:store}"})
@@ -75,7 +75,7 @@ def test_a_variable_or_secret_that_is_not_there_is_named(spec: Spec) -> None:
         sources.read(source, spec, ["depot"])
 
 
-def test_an_object_store_is_read_like_a_folder(spec: Spec) -> None:
+def test_object_store_is_read_like_a_folder(spec: Spec) -> None:
     store = fsspec.filesystem("memory")
     store.pipe({"/fleet/a.csv": b"depot\nD1\n", "/fleet/b.csv": b"depot\nD2\n"})
     with store.open("/fleet/year=2026/c.parquet", "wb") as file:
@@ -95,7 +95,7 @@ def test_an_object_store_is_read_like_a_folder(spec: Spec) -> None:
     store.rm("/fleet", recursive=True)
 
 
-def test_a_store_that_is_not_installed_or_known_says_so(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_for_a_missing_or_unknown_store_names_the_package(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "s3fs", None)
     monkeypatch.delitem(sys.modules["fsspec.registry"]._registry, "s3", raising=False)
     with pytest.raises(
@@ -109,9 +109,7 @@ def test_a_store_that_is_not_installed_or_known_says_so(spec: Spec, monkeypatch:
 SECRET = "s3cr3t/ke+y value"
 
 
-def test_files_in_s3_are_read_with_credentials_that_nobody_sees(
-    s3: str, spec: Spec, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reads_files_in_s3_with_hidden_credentials(s3: str, spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STORE_SECRET", SECRET)
     options = {"key": "${STORE_KEY}", "secret": "${STORE_SECRET}", "endpoint_url": s3}
     monkeypatch.setenv("STORE_KEY", "testing-key")
@@ -130,7 +128,7 @@ def test_files_in_s3_are_read_with_credentials_that_nobody_sees(
         assert "s3cr3t" not in "".join(traceback.format_exception(caught.value))
 
 
-def test_a_delta_table_in_s3_is_read_too(s3: str, spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_a_delta_table_in_s3(s3: str, spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
     from deltalake import write_deltalake
 
     monkeypatch.setenv("STORE_KEY", "testing-key")
@@ -148,7 +146,7 @@ def test_a_delta_table_in_s3_is_read_too(s3: str, spec: Spec, monkeypatch: pytes
     assert rows["depot"].tolist() == ["D1"]
 
 
-def test_frames_of_categories_join_as_categories() -> None:
+def test_categorical_frames_are_joined_as_categorical() -> None:
     blocks = [pd.DataFrame({"depot": pd.Categorical(names), "n": [1]}) for names in (["D1"], ["D2"])]
     whole = sources.joined(blocks)
     assert isinstance(whole["depot"].dtype, pd.CategoricalDtype)

@@ -15,7 +15,7 @@ from forecaster.errors import MissingExtra, SourceError, SourceUnreachable
 
 @pytest.fixture
 def orders(tmp_path: Path) -> Path:
-    """An SQLite file with a table, beside the pipeline file."""
+    """SQLite file with a table, next to the pipeline file."""
     file = tmp_path / "orders.db"
     fill(
         file,
@@ -43,7 +43,7 @@ def query(text: str, **more: str) -> SqlSource:
     return SqlSource(kind="sql", url="sqlite:///orders.db", query=text, **more)
 
 
-def test_a_tables_columns_come_as_numbers_dates_and_text(spec: Spec, orders: Path) -> None:
+def test_columns_of_a_table_are_read_as_numbers_dates_and_text(spec: Spec, orders: Path) -> None:
     rows = sources.read(table(), spec, ["Depot", "day", "count"], ["note", "seen", "promo"])
     assert list(rows.columns) == ["Depot", "day", "count", "note", "seen", "row", ":fault", ":file"]
     assert rows["Depot"].tolist() == ["D1", "D2", "D1"]
@@ -56,7 +56,7 @@ def test_a_tables_columns_come_as_numbers_dates_and_text(spec: Spec, orders: Pat
     assert rows[":file"].tolist() == ["orders"] * 3
 
 
-def test_long_ids_of_drivers_stay_apart() -> None:
+def test_long_ids_of_drivers_stay_distinct() -> None:
     long = 123_456_789_012_345_678
     rows = [[Decimal(long), 2**70, Decimal("7.50")], [Decimal(long + 1), 2**70 + 1, 2.0], [Decimal("NaN"), None, None]]
     columns = driver_types.table(["id", "wide", "count"], rows).to_pydict()
@@ -65,14 +65,14 @@ def test_long_ids_of_drivers_stay_apart() -> None:
     assert columns["count"] == [7.5, 2.0, None]
 
 
-def test_dates_that_are_none_stay_the_text_they_are(spec: Spec, orders: Path) -> None:
+def test_invalid_dates_stay_text(spec: Spec, orders: Path) -> None:
     fill(orders, "update orders set day = '5 March' where id = 1")
     assert sources.read(table(), spec, ["day"])["day"].tolist() == ["5 March", "2024-03-05", "2024-03-06"]
 
 
-def test_a_query_is_taken_as_it_is(spec: Spec, orders: Path) -> None:
+def test_query_is_used_unchanged(spec: Spec, orders: Path) -> None:
     source = query("select Depot as depot, '12:30' as at, '100%' as share from orders where day > '2024-03-05'; -- c")
-    with pytest.raises(SourceError):  # a second statement is none of ours
+    with pytest.raises(SourceError):  # a second statement is rejected
         sources.read(source, spec, ["depot"])
     source = query("select Depot as depot, '12:30' as at, '100%' as share from orders where id > 2 -- the last ;")
     rows = sources.read(source, spec, ["depot", "at", "share"])
@@ -81,13 +81,13 @@ def test_a_query_is_taken_as_it_is(spec: Spec, orders: Path) -> None:
     assert rows[":file"].tolist() == ["query of orders.db"]
 
 
-def test_no_rows_have_the_right_columns(spec: Spec, orders: Path) -> None:
+def test_result_without_rows_has_the_right_columns(spec: Spec, orders: Path) -> None:
     rows = sources.read(query("select * from orders where id > 9"), spec, ["Depot", "count"])
     assert rows.empty
     assert list(rows.columns) == ["Depot", "count", "row", ":fault", ":file"]
 
 
-def test_a_column_or_table_that_is_not_there_is_named_with_the_nearest(spec: Spec, orders: Path) -> None:
+def test_error_for_a_missing_column_or_table_suggests_the_nearest(spec: Spec, orders: Path) -> None:
     with pytest.raises(SourceError, match=r"wanted 'depot'; did you mean 'Depot'\? Upper and lower case, blanks"):
         sources.read(table(), spec, ["depot"])
     with pytest.raises(SourceError, match=r"no such table: order.*wanted a table 'order'") as caught:
@@ -97,7 +97,7 @@ def test_a_column_or_table_that_is_not_there_is_named_with_the_nearest(spec: Spe
         sources.read(table(watermark="changed"), spec, ["Depot"])
 
 
-def test_a_missing_or_foreign_file_is_told_and_none_is_made(spec: Spec) -> None:
+def test_reports_a_missing_or_foreign_file_and_creates_none(spec: Spec) -> None:
     with pytest.raises(SourceUnreachable, match=r"orders.db: no such file; wanted an SQLite file there"):
         sources.read(table(), spec, ["depot"])
     assert not (spec.folder / "orders.db").exists()
@@ -107,7 +107,7 @@ def test_a_missing_or_foreign_file_is_told_and_none_is_made(spec: Spec) -> None:
     assert not isinstance(caught.value, SourceUnreachable)
 
 
-def test_a_database_that_is_busy_may_be_asked_again(spec: Spec, orders: Path) -> None:
+def test_busy_database_may_be_retried(spec: Spec, orders: Path) -> None:
     busy = sqlite3.connect(orders)
     busy.execute("begin exclusive")
     source = SqlSource(kind="sql", url="sqlite:///orders.db?timeout=0.1", table="orders")
@@ -116,7 +116,7 @@ def test_a_database_that_is_busy_may_be_asked_again(spec: Spec, orders: Path) ->
     busy.close()
 
 
-def test_nothing_is_written(spec: Spec, orders: Path) -> None:
+def test_reading_writes_nothing(spec: Spec, orders: Path) -> None:
     before = orders.read_bytes()
     for text in ("delete from orders returning *", "insert into orders (id) values (9) returning *"):
         with pytest.raises(SourceError):
@@ -137,12 +137,14 @@ def test_nothing_is_written(spec: Spec, orders: Path) -> None:
         ("mysql+pymysql://host/orders", MissingExtra, "needs the driver pymysql, .*install pymysql beside forecaster"),
     ],
 )
-def test_what_no_driver_reaches_says_what_to_do(spec: Spec, url: str, kind: type[Exception], message: str) -> None:
+def test_error_for_an_unsupported_driver_names_the_remedy(
+    spec: Spec, url: str, kind: type[Exception], message: str
+) -> None:
     with pytest.raises(kind, match=message):
         sources.read(SqlSource(kind="sql", url=url, table="orders"), spec, ["depot"])
 
 
-def test_a_feed_starts_where_the_last_one_ended_and_repeats_its_last_rows(spec: Spec, orders: Path) -> None:
+def test_feed_resumes_at_the_watermark_and_repeats_its_rows(spec: Spec, orders: Path) -> None:
     first = sources.open_feed(table(watermark="id"), spec, ["Depot"])
     assert sum(map(len, first.blocks)) == 3
     again = sources.open_feed(table(watermark="id"), spec, ["Depot"], since=first.watermark)
@@ -154,7 +156,7 @@ def test_a_feed_starts_where_the_last_one_ended_and_repeats_its_last_rows(spec: 
     assert later.watermark != first.watermark
 
 
-def test_a_watermark_of_another_column_starts_anew_and_a_foreign_text_is_refused(spec: Spec, orders: Path) -> None:
+def test_watermark_of_another_column_restarts_and_a_foreign_one_is_rejected(spec: Spec, orders: Path) -> None:
     first = sources.open_feed(table(watermark="id"), spec, ["Depot"])
     assert sum(map(len, first.blocks)) == 3
     other = sources.open_feed(table(watermark="seen"), spec, ["Depot"], since=first.watermark)
@@ -163,12 +165,14 @@ def test_a_watermark_of_another_column_starts_anew_and_a_foreign_text_is_refused
         next(sources.open_feed(table(watermark="id"), spec, ["Depot"], since="3").blocks)
 
 
-def test_a_watermark_needs_an_order(spec: Spec, orders: Path) -> None:
+def test_watermark_needs_an_ordered_type(spec: Spec, orders: Path) -> None:
     with pytest.raises(SourceError, match="watermark 'unread': found a value of type bytes; wanted a column of whole"):
         sources.read(table(watermark="unread"), spec, ["Depot"])
 
 
-def test_rows_stream_in_order_whatever_the_blocks(spec: Spec, orders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_stream_in_order_independent_of_block_size(
+    spec: Spec, orders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sql, "ROWS", 7)
     fill(orders, "delete from orders")
     fill(orders, *(f"insert into orders (id, Depot, count) values ({n}, 'D{n}', {n})" for n in range(99, -1, -1)))
@@ -178,7 +182,7 @@ def test_rows_stream_in_order_whatever_the_blocks(spec: Spec, orders: Path, monk
     assert whole["row"].tolist() == list(range(1, 101))
 
 
-def test_the_digest_is_of_the_rows_not_of_their_order(spec: Spec, orders: Path) -> None:
+def test_digest_is_independent_of_the_order_of_rows(spec: Spec, orders: Path) -> None:
     def digest(text: str) -> str:
         feed = sources.open_feed(query(text), spec, ["Depot", "count", "note"])
         assert sum(map(len, feed.blocks)) > 0

@@ -1,4 +1,4 @@
-"""Wide tables, of any kind of source, read as the long table of the same readings does."""
+"""Wide tables of any kind of source are read like the long table with the same readings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ASKED = ["depot_id", "date", "demand"]
 
 
 def readings(source: AnySource, spec: Spec, *optional: str) -> list[tuple[object, ...]]:
-    """depot, date, demand and line of each reading, then what is optional."""
+    """depot, date, demand and line of each reading, then optional columns."""
     rows = sources.read(source, spec, ASKED, optional)
     columns = [rows[name].astype(object) for name in (*ASKED, "row", *optional)]
     return list(zip(*columns, strict=True))
@@ -34,7 +34,7 @@ def csv_source(spec: Spec, content: str | bytes, **keys: object) -> CsvSource:
     return CsvSource(kind="csv", path="wide.csv", **{"wide": "depots", **keys})  # type: ignore[arg-type]
 
 
-def test_each_cell_of_a_column_a_depot_is_a_reading_on_its_line(spec: Spec) -> None:
+def test_each_cell_in_a_column_per_depot_is_a_reading_on_its_line(spec: Spec) -> None:
     source = csv_source(spec, "date,Alder,promo,Birch\n2024-03-05,92,1,166\n2024-03-06,,0,x\n2024-03-07, ,1,\n")
     assert readings(source, spec, "promo") == [
         ("Alder", "2024-03-05", "92", 2, "1"),
@@ -43,7 +43,7 @@ def test_each_cell_of_a_column_a_depot_is_a_reading_on_its_line(spec: Spec) -> N
     ]
 
 
-def test_each_cell_of_a_column_a_day_is_a_reading_on_its_line(spec: Spec) -> None:
+def test_each_cell_in_a_column_per_day_is_a_reading_on_its_line(spec: Spec) -> None:
     source = csv_source(spec, "05.03.2024,depot_id,06.03.2024\n92,Alder,93\n,Birch,166\n", wide="days")
     assert readings(source, spec) == [
         ("Alder", "05.03.2024", "92", 2),
@@ -52,24 +52,24 @@ def test_each_cell_of_a_column_a_day_is_a_reading_on_its_line(spec: Spec) -> Non
     ]
 
 
-def test_columns_that_hold_no_readings_are_ignored_by_name(spec: Spec) -> None:
+def test_columns_without_readings_can_be_ignored_by_name(spec: Spec) -> None:
     source = csv_source(spec, "date,weekday,Alder,Total\n2024-03-05,Tue,92,92\n", ignore=["weekday", "Total"])
     assert readings(source, spec) == [("Alder", "2024-03-05", "92", 2)]
     with pytest.raises(ValidationError, match="ignore names columns of a wide table, but wide is not set"):
         CsvSource(kind="csv", path="a.csv", ignore=("Total",))
 
 
-def test_a_header_row_and_a_wide_table_go_together(spec: Spec) -> None:
+def test_header_row_can_be_combined_with_wide(spec: Spec) -> None:
     source = csv_source(spec, 'Parcels\n"open,\n\ndate,Alder,Birch\n2024-03-05,92,166\n', header_row=4)
     assert [(depot, line) for depot, _, _, line in readings(source, spec)] == [("Alder", 5), ("Birch", 5)]
 
 
-def test_a_column_without_a_header_has_readings_of_no_depot(spec: Spec) -> None:
+def test_column_without_a_header_has_readings_without_a_depot(spec: Spec) -> None:
     source = csv_source(spec, "date,Alder,,\n2024-03-05,92,,\n2024-03-06,93,7,\n")
     assert [reading[0] for reading in readings(source, spec)] == ["Alder", "Alder", ""]
 
 
-def test_a_fault_of_a_line_is_one_of_each_of_its_readings(spec: Spec) -> None:
+def test_fault_of_a_line_applies_to_each_of_its_readings(spec: Spec) -> None:
     source = csv_source(spec, "date,Alder,Birch\n2024-03-05,92\n2024-03-06,1,2\n2024-03-07,1,2,3\nlast line\n")
     rows = sources.read(source, spec, ASKED)
     assert rows["row"].tolist() == [2, 3, 3, 4, 4, 5]
@@ -77,7 +77,7 @@ def test_a_fault_of_a_line_is_one_of_each_of_its_readings(spec: Spec) -> None:
     assert rows["depot_id"].isna().tolist() == [False] * 5 + [True]
 
 
-def test_a_byte_that_is_no_text_costs_the_reading_of_its_cell(spec: Spec) -> None:
+def test_undecodable_byte_only_loses_the_reading_of_its_cell(spec: Spec) -> None:
     source = csv_source(spec, b"date,Alder,Birch\n2024-03-05,92,1\xfc\n2024-03-0\xfc,1,2\n")
     rows = sources.read(source, spec, ASKED)
     assert rows[":fault"].ne("").tolist() == [False, True, True, True]
@@ -92,12 +92,12 @@ def test_a_byte_that_is_no_text_costs_the_reading_of_its_cell(spec: Spec) -> Non
         ("date,depot_id,demand", "as in a table with a row a reading; wanted a wide one, or the source without `wide`"),
     ],
 )
-def test_what_is_no_wide_table_is_refused(spec: Spec, header: str, message: str) -> None:
+def test_rejects_tables_that_are_not_wide(spec: Spec, header: str, message: str) -> None:
     with pytest.raises(SourceError, match=message):
         readings(csv_source(spec, f"{header}\n"), spec)
 
 
-def test_a_wide_table_without_rows_has_the_columns_of_a_long_one(spec: Spec) -> None:
+def test_wide_table_without_rows_has_the_columns_of_a_long_one(spec: Spec) -> None:
     rows = sources.read(csv_source(spec, "date,Alder\n"), spec, ASKED)
     assert rows.empty
     assert {*ASKED, "row"} <= set(rows.columns)
@@ -133,7 +133,7 @@ def test_every_kind_of_source_may_be_wide(spec: Spec, kind: str) -> None:
     assert [line for *_, line in read] == ([2, 3, 3] if kind == "excel" else [1, 2, 2])
 
 
-def test_cells_of_several_types_are_text_and_those_of_numbers_numbers(spec: Spec) -> None:
+def test_cells_of_several_types_are_text_and_numbers_stay_numbers(spec: Spec) -> None:
     path = spec.folder / "wide.parquet"
     columns = {"date": ["2024-03-05"], "A": ["7"], "B": [1.5], "C": [2], "D": pa.array([b"3"]), "E": pa.nulls(1)}
     pq.write_table(pa.table({**columns, "F": pa.array(["9"]).dictionary_encode(), "G": [True]}), path)
@@ -141,7 +141,7 @@ def test_cells_of_several_types_are_text_and_those_of_numbers_numbers(spec: Spec
     assert [demand for _, _, demand, _ in readings(source, spec)] == ["7", "1.5", "2", "3", "9", "true"]
 
 
-def test_many_rows_are_turned_in_parts(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_rows_are_unpivoted_in_parts(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wide, "_CELLS", 7)
     lines = [f"2024-03-{day:02},{day},{day + 100},{day + 200}" for day in range(1, 32)]
     read = readings(csv_source(spec, "\n".join(["date,A,B,C", *lines])), spec)
@@ -171,7 +171,7 @@ def refused(spec: Spec) -> list[str]:
     return sorted(Lake(spec.lake_url).read("quarantine").to_pydict()["message"])
 
 
-def test_a_bad_cell_is_quarantined_with_its_line_and_its_column(spec: Spec) -> None:
+def test_invalid_cell_is_quarantined_with_its_line_and_column(spec: Spec) -> None:
     lines = [f"2024-03-{day:02},{day},{day + 100},{day + 200}" for day in range(1, 32)]
     lines[9] = "2024-03-10,10,n/a,210"
     whole = pipeline(spec, "\n".join(["day,Alder,Birch,Cedar", *lines]), "wide: depots")
@@ -180,7 +180,7 @@ def test_a_bad_cell_is_quarantined_with_its_line_and_its_column(spec: Spec) -> N
     assert len(Lake(whole.lake_url).read("demand")) == 3 * 31 - 1
 
 
-def test_a_header_that_is_no_day_is_told_with_its_column(spec: Spec) -> None:
+def test_invalid_day_header_is_reported_with_its_column(spec: Spec) -> None:
     header = ",".join(["site", *(f"{day:02}.03.2024" for day in range(1, 32)), "Total"])
     rows = [",".join([name, *(f"{day + 50}" for day in range(1, 32)), "1"]) for name in ("Alder", "Birch")]
     rows[1] = rows[1].replace(",60,", ",-3,")

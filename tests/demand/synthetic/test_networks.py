@@ -1,4 +1,5 @@
-"""Simulated networks: the same from a seed, of the project's own kind, and each effect where it was put."""
+"""Simulated networks: reproducible from a seed, plausible, and with each effect where it was
+configured."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def weekly_changes(panel: Panel) -> np.ndarray:
     return logs(panel)[:, 7:] - logs(panel)[:, :-7]
 
 
-def test_a_seed_is_a_network_and_another_seed_is_another() -> None:
+def test_same_seed_gives_the_same_network() -> None:
     first, again, other = simulate(3, days=200), simulate(3, days=200), simulate(4, days=200)
     np.testing.assert_array_equal(first.demand, again.demand)
     np.testing.assert_array_equal(first.open, again.open)
@@ -41,7 +42,7 @@ def test_a_seed_is_a_network_and_another_seed_is_another() -> None:
         simulate(3, depots=0, days=200)
 
 
-def test_every_kind_of_network_is_a_panel_that_a_model_can_read() -> None:
+def test_every_kind_of_network_is_a_readable_panel() -> None:
     drawn = [draw_traits(np.random.default_rng(seed)) for seed in range(200)]
     assert len({traits.country for traits in drawn}) > 15
     assert {traits.promotions > 0 for traits in drawn} == {traits.zeros > 0 for traits in drawn} == {False, True}
@@ -58,7 +59,7 @@ def test_every_kind_of_network_is_a_panel_that_a_model_can_read() -> None:
         )
 
 
-def test_holidays_move_the_same_days_every_year_and_what_surrounds_them() -> None:
+def test_holidays_shift_the_same_days_and_their_neighbors_every_year() -> None:
     panel = quiet(holiday=-0.8, depots=30)
     calm = quiet(depots=30)
     days = panel.days[: panel.history]
@@ -73,7 +74,7 @@ def test_holidays_move_the_same_days_every_year_and_what_surrounds_them() -> Non
     assert np.mean(both) < -0.4
 
 
-def test_promotions_lift_the_days_that_are_announced_ahead_too() -> None:
+def test_promotions_raise_their_days_and_are_announced_ahead() -> None:
     panel = quiet(promotions=0.2, promotion=0.5, depots=30)
     promoted = panel.covariates[..., 0] > 0
     assert 0.1 < promoted.mean() < 0.3
@@ -83,7 +84,7 @@ def test_promotions_lift_the_days_that_are_announced_ahead_too() -> None:
     assert promoted.shape[1] == panel.history + panel.horizon
 
 
-def test_what_happens_to_depots_shows_where_it_was_asked_for() -> None:
+def test_changes_of_depots_appear_as_configured() -> None:
     calm = quiet()
     opened = quiet(openings=1.0)
     first = np.argmax(opened.open, axis=1)
@@ -99,7 +100,7 @@ def test_what_happens_to_depots_shows_where_it_was_asked_for() -> None:
     assert grown[-1] - grown[0] == pytest.approx(1.0, abs=0.1)  # of two years
 
 
-def test_depots_of_a_city_share_their_weather_and_counts_are_overdispersed() -> None:
+def test_depots_of_a_city_share_weather_and_counts_are_overdispersed() -> None:
     def correlation(panel: Panel) -> float:
         changes = np.nan_to_num(weekly_changes(panel))
         return float(np.corrcoef(changes)[np.triu_indices(len(changes), 1)].mean())

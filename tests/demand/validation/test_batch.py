@@ -36,7 +36,7 @@ def counts(spec: Spec, as_of: datetime) -> dict[tuple[str, str], float]:
     return {(depot, str(day.date())): count for depot, day, count in columns}
 
 
-def test_each_batch_is_accounted_for_once(tmp_path: Path) -> None:
+def test_every_batch_is_accounted_for_once(tmp_path: Path) -> None:
     spec = spec_of(tmp_path)
     write(tmp_path, "depot_id,date,demand", "A,2024-03-04,1", "A,2024-03-05,-1")
     first = ingest(spec, now=NOW)
@@ -51,12 +51,12 @@ def test_each_batch_is_accounted_for_once(tmp_path: Path) -> None:
 
 
 def weeks(days: int, depots: int, last: int) -> list[str]:
-    """Counts of some depots; on the last day only of so many."""
+    """Lines of daily counts of `depots` depots, but of only `last` depots on the last day."""
     on = [depots] * (days - 1) + [last]
     return [f"D{depot},{FIRST + day * DAY},{50 + depot + day % 7}" for day in range(days) for depot in range(on[day])]
 
 
-def test_a_batch_with_a_stop_is_kept_aside_whole_and_can_be_released(tmp_path: Path) -> None:
+def test_stopped_batch_is_quarantined_whole_and_can_be_released(tmp_path: Path) -> None:
     spec = spec_of(tmp_path)
     write(tmp_path, "depot_id,date,demand", *weeks(40, 10, 10))
     assert numbers(ingest(spec, now=NOW)) == (400, 400, 0, 0)
@@ -79,7 +79,7 @@ def test_a_batch_with_a_stop_is_kept_aside_whole_and_can_be_released(tmp_path: P
     assert (numbers(again), again.stopped) == ((403, 0, 403, 0), None)
 
 
-def test_the_rest_of_a_stopped_day_brings_the_day_in(tmp_path: Path) -> None:
+def test_rest_of_a_stopped_day_accepts_the_day(tmp_path: Path) -> None:
     spec = spec_of(tmp_path)
     write(tmp_path, "depot_id,date,demand", *weeks(40, 10, 10))
     ingest(spec, now=NOW)
@@ -90,7 +90,7 @@ def test_the_rest_of_a_stopped_day_brings_the_day_in(tmp_path: Path) -> None:
     assert quarantined_rows(spec) == []
 
 
-def test_a_rule_may_be_declared_to_stop_or_only_to_warn(tmp_path: Path) -> None:
+def test_rule_can_be_declared_to_stop_or_only_to_warn(tmp_path: Path) -> None:
     write(tmp_path, "depot_id,date,demand", *weeks(40, 1, 1), "D0,2024-03-05,9000", "D0,2024-03-06x,1")
     mild = ingest(spec_of(tmp_path, ", rules: {severity: {spike: warn}}", "lake: mild"), now=NOW)
     assert [(f.rule, f.severity, f.count) for f in mild.findings] == [
@@ -104,7 +104,7 @@ def test_a_rule_may_be_declared_to_stop_or_only_to_warn(tmp_path: Path) -> None:
     assert strict.stopped.startswith("date_form: demand.csv:43")
 
 
-def test_a_day_decades_before_the_others_is_a_slip(tmp_path: Path) -> None:
+def test_day_decades_before_the_others_is_a_typing_error(tmp_path: Path) -> None:
     spec = spec_of(tmp_path)
     write(tmp_path, "depot_id,date,demand", *weeks(40, 10, 10), "D1,1985-02-01,7")
     result = ingest(spec, now=NOW)
@@ -114,15 +114,16 @@ def test_a_day_decades_before_the_others_is_a_slip(tmp_path: Path) -> None:
     )
 
 
-def test_orders_are_counted_by_the_depots_local_day(tmp_path: Path) -> None:
-    """On 10 March clocks go forward in New York, a day of 23 hours; each row is one order."""
+def test_orders_are_counted_by_the_local_day_of_the_depot(tmp_path: Path) -> None:
+    """On March 10 clocks change to summer time in New York, so the day has 23 hours. Each row is
+    one order."""
     depots = "depots: {source: {kind: csv, path: depots.csv}, columns: {timezone: zone}}\ntimezone: America/New_York"
     spec = spec_of(tmp_path, ", aggregate: count, columns: {depot_id: depot, date: at}", depots)
     write(tmp_path, "depot_id,zone", "NYC,", "TOK,Asia/Tokyo", name="depots")
     write(
         tmp_path,
         "depot,at",
-        "NYC,2024-03-10T04:59:59Z",  # still the 9th, an hour before midnight in winter time
+        "NYC,2024-03-10T04:59:59Z",  # still the 9th: an hour before midnight without summer time
         "NYC,2024-03-10T05:00:00Z",
         "NYC,2024-03-10 01:59:59",
         "NYC,2024-03-10T23:59:59-04:00",
@@ -147,7 +148,7 @@ def test_orders_are_counted_by_the_depots_local_day(tmp_path: Path) -> None:
     assert numbers(ingest(spec, now=now)) == (8, 2, 6, 0)
 
 
-def test_rows_of_a_day_add_up_and_an_unknown_one_makes_the_day_unknown(tmp_path: Path) -> None:
+def test_rows_of_a_day_are_added_and_an_unknown_row_makes_the_day_unknown(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, ", aggregate: sum, columns: {open: open}", "calendar: {known_future: [promo, sky]}")
     write(
         tmp_path,
@@ -170,7 +171,7 @@ def test_rows_of_a_day_add_up_and_an_unknown_one_makes_the_day_unknown(tmp_path:
 
 
 @pytest.mark.parametrize("aggregate", ["sum", "count"])
-def test_a_day_of_which_rows_cannot_be_read_leaves_what_is_known(tmp_path: Path, aggregate: str) -> None:
+def test_day_with_unreadable_rows_keeps_the_known_count(tmp_path: Path, aggregate: str) -> None:
     spec = spec_of(tmp_path, f", aggregate: {aggregate}")
     odd = {"sum": "A,2024-03-04T17:00,n/a", "count": "A,2024-03-04T17:00,4,5"}[aggregate]
     few, many = (
@@ -189,7 +190,7 @@ def test_a_day_of_which_rows_cannot_be_read_leaves_what_is_known(tmp_path: Path,
     assert numbers(ingest(spec, now=NOW + DAY)) == (30, 0, 19, 11)
 
 
-def test_a_day_of_few_parts_of_which_one_cannot_be_read_is_not_known_until_it_is_discarded(tmp_path: Path) -> None:
+def test_day_of_few_rows_with_an_unreadable_one_is_unknown_until_it_is_discarded(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, ", aggregate: sum")
     write(tmp_path, "depot_id,date,demand", "A,2024-03-04T08:00,3", "A,2024-03-04T17:00,n/a", "A,2024-03-05,4")
     ingest(spec, now=NOW)
@@ -200,7 +201,7 @@ def test_a_day_of_few_parts_of_which_one_cannot_be_read_is_not_known_until_it_is
 
 
 @pytest.mark.parametrize("marks", ["thousands: ','", "thousands: '.', decimal: ','"])
-def test_numbers_may_be_written_with_thousands(tmp_path: Path, marks: str) -> None:
+def test_numbers_can_have_a_thousands_separator(tmp_path: Path, marks: str) -> None:
     (tmp_path / "pipeline.yaml").write_text(
         f"name: t\ndemand: {{source: {{kind: csv, path: demand.csv, delimiter: ;, {marks}}}}}\n", "utf-8"
     )
@@ -212,7 +213,7 @@ def test_numbers_may_be_written_with_thousands(tmp_path: Path, marks: str) -> No
     assert counts(spec, NOW) == {("A", "2024-03-04"): 1234.5}
 
 
-def test_a_covariate_is_numbers_in_the_notation_of_its_source(tmp_path: Path) -> None:
+def test_reads_covariates_in_the_notation_of_their_source(tmp_path: Path) -> None:
     (tmp_path / "pipeline.yaml").write_text(
         "name: t\ndemand: {source: {kind: csv, path: demand.csv, delimiter: ;, decimal: ','}}\n"
         "calendar: {known_future: [celsius]}\n",

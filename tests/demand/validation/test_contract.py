@@ -34,7 +34,7 @@ def spec_of(folder: Path, demand: str = PLAIN, calendar: str = "{}") -> Spec:
 
 @dataclass(frozen=True)
 class Checked:
-    """What became of the rows: `accepted` is told as people would say it."""
+    """Result of validation: typed rows and quarantined rows; `accepted` has readable values."""
 
     typed: pd.DataFrame
     quarantined: pd.DataFrame
@@ -78,7 +78,7 @@ def refusals(outcome: Checked) -> dict[int, str]:
     return dict(zip(outcome.quarantined["row"], outcome.quarantined["rule"], strict=True))
 
 
-def test_a_reading_in_order_is_accepted_with_its_origin(tmp_path: Path) -> None:
+def test_accepts_a_valid_reading_with_its_origin(tmp_path: Path) -> None:
     outcome = checked(tmp_path, "depot,day,orders\n D1 ,2024-03-05, 12 \n")
     assert outcome.quarantined.empty
     assert outcome.accepted.to_dict("records") == [
@@ -94,7 +94,7 @@ def test_a_reading_in_order_is_accepted_with_its_origin(tmp_path: Path) -> None:
     ]
 
 
-def test_unknown_and_zero_and_closed_are_three_things(tmp_path: Path) -> None:
+def test_unknown_zero_and_closed_are_distinguished(tmp_path: Path) -> None:
     demand = PLAIN.replace("orders}", "orders, open: open}")
     outcome = checked(
         tmp_path, "depot,day,orders,open\nD1,2024-03-05,,\nD2,2024-03-05,0,1\nD3,2024-03-05,0,no\n", demand
@@ -104,7 +104,7 @@ def test_unknown_and_zero_and_closed_are_three_things(tmp_path: Path) -> None:
     assert outcome.accepted["open"].tolist() == [None, True, False]
 
 
-def test_a_day_in_another_form_than_the_declared_one_is_told_with_that_form(tmp_path: Path) -> None:
+def test_another_date_form_is_reported_with_the_declared_one(tmp_path: Path) -> None:
     german = PLAIN.replace("path: demand.csv", "path: demand.csv, date_format: '%d.%m.%Y'")
     outcome = checked(tmp_path, "depot,day,orders\nD1,05.03.2024,7\nD1,2024-03-04,8\n", german)
     assert outcome.accepted["date"].tolist() == [pd.Timestamp("2024-03-05")]
@@ -114,7 +114,7 @@ def test_a_day_in_another_form_than_the_declared_one_is_told_with_that_form(tmp_
     )
 
 
-def test_each_broken_rule_is_named(tmp_path: Path) -> None:
+def test_names_each_broken_rule(tmp_path: Path) -> None:
     lines = {
         "D1,2024-03-01,7,2024-03-02T03:00:00-05:00,1": "",
         ",2024-03-02,7,2024-03-03T03:00:00-05:00,1": "depot_missing",
@@ -147,7 +147,7 @@ def test_each_broken_rule_is_named(tmp_path: Path) -> None:
     assert set(outcome.quarantined["rule"]) == set(OF_ROWS) - {"partial_day", "superseded"}
 
 
-def test_a_message_names_file_row_depot_and_what_was_found_and_wanted(tmp_path: Path) -> None:
+def test_message_names_file_row_depot_and_the_found_and_wanted_values(tmp_path: Path) -> None:
     content = "depot,day,orders\nD1,2024-03-04,-3\nNorth1,2024-03-04,1\n"
     outcome = checked(tmp_path, content, known_depots=pd.Index(["D1", "North"]))
     first, second = outcome.quarantined["message"]
@@ -159,19 +159,19 @@ def test_a_message_names_file_row_depot_and_what_was_found_and_wanted(tmp_path: 
     assert json.loads(outcome.quarantined["content"][0]) == {"depot": "D1", "day": "2024-03-04", "orders": "-3"}
 
 
-def test_todays_count_is_refused_and_yesterdays_accepted_in_the_local_calendar(tmp_path: Path) -> None:
+def test_rejects_the_count_of_today_and_accepts_yesterday_in_local_time(tmp_path: Path) -> None:
     evening = datetime(2024, 3, 6, 2, 0, tzinfo=UTC)  # still 5 March in New York
     content = "depot,day,orders\nD1,2024-03-04,1\nD1,2024-03-05,2\nD2,2024-03-06,\n"
     assert refusals(checked(tmp_path, content, now=evening)) == {3: "day_not_over"}
     assert refusals(checked(tmp_path, content)) == {}
 
 
-def test_an_archive_counts_as_known_from_the_next_mornings_run(tmp_path: Path) -> None:
+def test_archive_is_known_from_the_run_of_the_next_morning(tmp_path: Path) -> None:
     content = "depot,day,orders\nD1,2024-03-09,1\nD1,2024-03-20,2\nD1,2024-03-21,3\nD1,2024-03-22,\n"
     now = datetime(2024, 3, 21, 5, 0, tzinfo=UTC)  # 01:00, before the 03:15 run
     outcome = checked(tmp_path, content, PLAIN + ", recorded: next_day", now=now)
     assert outcome.accepted["recorded_at"].tolist() == [
-        pd.Timestamp("2024-03-10T07:15Z"),  # summer time began that night
+        pd.Timestamp("2024-03-10T07:15Z"),  # summer time starts in that night
         pd.Timestamp(now),
         pd.Timestamp(now),
     ]
@@ -194,14 +194,14 @@ def test_instants_without_an_offset_are_local(tmp_path: Path) -> None:
     ]
 
 
-def test_of_several_values_for_a_day_the_last_row_counts(tmp_path: Path) -> None:
+def test_last_of_several_values_for_a_day_counts(tmp_path: Path) -> None:
     content = "depot,day,orders\nD1,2024-03-04,1\nD1,2024-03-04,2\nD1,2024-03-04,1\nD2,2024-03-04,5\nD2,2024-03-04,6\n"
     outcome = checked(tmp_path, content)
     assert refusals(outcome) == {3: "superseded", 4: "duplicate_row", 5: "superseded"}
     assert outcome.accepted["demand"].tolist() == [1.0, 6.0]
 
 
-def test_restated_values_with_their_own_instants_are_all_accepted(tmp_path: Path) -> None:
+def test_accepts_all_restated_values_with_their_own_instants(tmp_path: Path) -> None:
     content = "depot,day,orders,at\nD1,2024-03-04,1,2024-03-05T03:00Z\nD1,2024-03-04,2,2024-03-05T09:00Z\n"
     demand = TOLD
     spoiled = content + "D1,2024-03-04,-2,2024-03-05T09:00Z\n"
@@ -209,7 +209,7 @@ def test_restated_values_with_their_own_instants_are_all_accepted(tmp_path: Path
     assert refusals(checked(tmp_path, spoiled.replace("T03", "T06"), demand)) == {4: "count_negative"}
 
 
-def test_text_covariates_are_numbers_or_words_by_most_of_their_values(tmp_path: Path) -> None:
+def test_majority_of_values_determines_if_a_text_covariate_is_numeric(tmp_path: Path) -> None:
     content = "depot,day,orders,promo,weather\nD1,2024-03-01,1,0,rain\nD1,2024-03-02,1,1,\nD1,2024-03-03,1,,sun\n"
     calendar = "{known_future: [promo, weather]}"
     outcome = checked(tmp_path, content, calendar=calendar)
@@ -220,21 +220,21 @@ def test_text_covariates_are_numbers_or_words_by_most_of_their_values(tmp_path: 
     assert with_other_kinds.accepted["promo"].tolist() == ["1"]
 
 
-def test_an_open_flag_that_is_neither_yes_nor_no_is_refused(tmp_path: Path) -> None:
+def test_rejects_an_open_flag_that_is_neither_yes_nor_no(tmp_path: Path) -> None:
     demand = PLAIN.replace("orders}", "orders, open: open}")
     outcome = checked(tmp_path, "depot,day,orders,open\nD1,2024-03-05,1,maybe\n", demand)
     assert refusals(outcome) == {2: "covariate_form"}
     assert "column 'open': found 'maybe'" in outcome.messages[0]
 
 
-def test_a_covariate_may_not_take_a_name_of_the_table(tmp_path: Path) -> None:
+def test_rejects_a_covariate_with_the_name_of_a_table_column(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"declare it as demand\.columns\.open"):
         checked(tmp_path, "depot,day,orders,open\nD1,2024-03-05,1,1\n", calendar="{known_future: [open]}")
     with pytest.raises(SpecError, match="column 'batch' of its own"):
         checked(tmp_path, "depot,day,orders,batch\nD1,2024-03-05,1,1\n", calendar="{known_future: [batch]}")
 
 
-def test_typed_columns_are_taken_as_they_are(tmp_path: Path) -> None:
+def test_typed_columns_are_used_unchanged(tmp_path: Path) -> None:
     spec = spec_of(tmp_path)
     readings = pd.DataFrame({"depot": [1, 2, 3], "day": pd.to_datetime(["2024-03-05T10:00", "2024-03-05T10:00", None])})
     readings["orders"], readings["row"], readings[":fault"] = [5.0, float("-inf"), 1.0], [1, 2, 3], ""
@@ -244,7 +244,7 @@ def test_typed_columns_are_taken_as_they_are(tmp_path: Path) -> None:
     assert refusals(outcome) == {2: "count_form", 3: "date_form"}
 
 
-def test_a_typed_day_beyond_the_year_9999_is_no_date(tmp_path: Path) -> None:
+def test_typed_day_after_the_year_9999_is_not_a_date(tmp_path: Path) -> None:
     days = np.array(["11157-10-28", "2024-03-05"], "datetime64[s]")
     block = pd.DataFrame({"depot": ["A", "A"], "day": days, "orders": [np.nan, 1.0], "row": [1, 2], ":fault": ""})
     outcome = sort(block.assign(**{":file": "p"}), spec_of(tmp_path))
@@ -252,7 +252,7 @@ def test_a_typed_day_beyond_the_year_9999_is_no_date(tmp_path: Path) -> None:
     assert outcome.quarantined["date"].isna().all()
 
 
-def test_no_readings_are_no_trouble(tmp_path: Path) -> None:
+def test_accepts_a_source_without_readings(tmp_path: Path) -> None:
     outcome = checked(tmp_path, "depot,day,orders\n")
     assert outcome.accepted.empty
     assert outcome.quarantined.empty
@@ -271,7 +271,7 @@ def test_late_counts_are_a_finding(tmp_path: Path) -> None:
     assert late_counts(checked(tmp_path, content).typed, NO_READINGS, spec_of(tmp_path)) == []
 
 
-def test_without_instants_a_count_is_late_when_the_feed_had_gone_on_before(tmp_path: Path) -> None:
+def test_count_without_instant_is_late_if_the_feed_had_passed_its_day(tmp_path: Path) -> None:
     last_readings = LastReadings.of(checked(tmp_path, "depot,day,orders\nD1,2024-02-28,1\nD2,2024-03-01,1\n").typed)
     content = "depot,day,orders\nD1,2024-02-26,1\nD1,2024-02-27,1\nD1,2024-03-02,1\nD9,2024-01-01,1\nD2,2024-02-01,\n"
     (finding,) = late_counts(checked(tmp_path, content).typed, last_readings, spec_of(tmp_path))

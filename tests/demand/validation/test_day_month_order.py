@@ -1,4 +1,5 @@
-"""Days that day and month may change places in are read in the order that makes them a run, or the batch stops."""
+"""Dates in which day and month can be swapped: the order that gives a run of days is right, or the
+batch stops."""
 
 from __future__ import annotations
 
@@ -65,7 +66,9 @@ def written(days: Iterable[pd.Timestamp], form: str) -> list[str]:
         ("%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M"),
     ],
 )
-def test_days_in_the_other_order_stop_the_batch_with_its_date_format(tmp_path: Path, form: str, declared: str) -> None:
+def test_days_in_the_other_order_stop_the_batch_and_name_the_date_format(
+    tmp_path: Path, form: str, declared: str
+) -> None:
     days = written(FIRST_DAYS, form)
     stopped = result_of(tmp_path, days, f', date_format: "{declared}"').stopped or ""
     assert stopped.startswith(
@@ -76,12 +79,12 @@ def test_days_in_the_other_order_stop_the_batch_with_its_date_format(tmp_path: P
     assert (result.accepted, result.findings) == (24, ())
 
 
-def test_the_default_order_is_asked_as_well(tmp_path: Path) -> None:
+def test_the_default_order_is_checked_as_well(tmp_path: Path) -> None:
     stopped = result_of(tmp_path, written(FIRST_DAYS, "%Y-%d-%m")).stopped or ""
     assert "; demand.source.date_format: '%Y-%d-%m' would read them as 12 days" in stopped
 
 
-def test_text_in_a_sheet_is_read_in_the_order_that_is_named(tmp_path: Path) -> None:
+def test_text_in_a_sheet_is_read_in_the_suggested_order(tmp_path: Path) -> None:
     days = written(FIRST_DAYS, "%d/%m/%Y")
     stopped = result_of(tmp_path, days, ', date_format: "%m/%d/%Y"', "excel").stopped or ""
     assert "; demand.source.date_format: '%d/%m/%Y' would read them as 12 days" in stopped
@@ -89,20 +92,20 @@ def test_text_in_a_sheet_is_read_in_the_order_that_is_named(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("kind", ["parquet", "sql", "excel"])
-def test_a_source_that_declares_no_form_is_to_be_mended(tmp_path: Path, kind: str) -> None:
+def test_source_without_a_declared_form_has_to_be_corrected(tmp_path: Path, kind: str) -> None:
     stopped = result_of(tmp_path, written(FIRST_DAYS, "%Y-%d-%m"), kind=kind).stopped or ""
     assert "; with day and month swapped, they are 12 days from 2026-11-01 to 2026-11-12" in stopped
     assert "date_format" not in stopped
 
 
-def test_the_part_that_can_be_read_is_enough(tmp_path: Path) -> None:
+def test_readable_part_of_the_days_is_enough(tmp_path: Path) -> None:
     days = written(pd.date_range("2026-10-01", "2026-10-17"), "%d/%m/%Y")
     result = result_of(tmp_path, days, ', date_format: "%m/%d/%Y"')
     assert (result.stopped or "").startswith("day_month_order: found 12 days from 2026-01-10 to 2026-12-10")
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_days_of_which_a_program_swapped_those_up_to_the_12th_stop_the_batch(tmp_path: Path, kind: str) -> None:
+def test_days_swapped_only_up_to_the_12th_stop_the_batch(tmp_path: Path, kind: str) -> None:
     days = [
         day.strftime("%Y-%d-%m" if day.day <= 12 else "%Y-%m-%d") for day in pd.date_range("2026-01-01", "2026-09-30")
     ]
@@ -122,12 +125,12 @@ def test_days_of_which_a_program_swapped_those_up_to_the_12th_stop_the_batch(tmp
         [day for day in pd.date_range("2025-06-01", "2026-11-20") if day.month != 8],
     ],
 )
-def test_days_as_they_are_meant_are_let_be(days: Iterable[pd.Timestamp]) -> None:
+def test_accepts_days_in_their_correct_order(days: Iterable[pd.Timestamp]) -> None:
     numbers = pd.DatetimeIndex(days).to_numpy("datetime64[D]").astype("int64")
     assert other_order(numbers, NO_DAYS) is None
 
 
-def test_restated_days_of_different_months_are_let_be() -> None:
+def test_accepts_restated_days_of_different_months() -> None:
     numbers = np.array(["2026-02-03", "2026-03-09", "2026-05-04", "2026-08-11"], "datetime64[D]").astype("int64")
     assert other_order(numbers, NO_DAYS) is None
 
@@ -135,7 +138,7 @@ def test_restated_days_of_different_months_are_let_be() -> None:
 YEAR_FIRST = pd.date_range("2026-09-27", "2026-11-24")
 
 
-def test_days_with_the_year_first_that_were_read_with_the_day_first_stop_the_batch(tmp_path: Path) -> None:
+def test_year_first_days_that_are_read_day_first_stop_the_batch(tmp_path: Path) -> None:
     days = written(YEAR_FIRST, "%y.%m.%d")
     stopped = result_of(tmp_path, days, ', date_format: "%d.%m.%y"').stopped or ""
     assert stopped.startswith(
@@ -146,18 +149,18 @@ def test_days_with_the_year_first_that_were_read_with_the_day_first_stop_the_bat
 
 
 @pytest.mark.parametrize("days", [YEAR_FIRST, pd.DatetimeIndex([f"{year}-12-24" for year in range(2022, 2026)])])
-def test_days_of_years_of_two_digits_as_they_are_meant_are_let_be(tmp_path: Path, days: pd.DatetimeIndex) -> None:
+def test_accepts_correct_days_with_two_digit_years(tmp_path: Path, days: pd.DatetimeIndex) -> None:
     assert result_of(tmp_path, written(days, "%d/%m/%y"), ', date_format: "%d/%m/%y"').findings == ()
 
 
-def test_one_date_of_several_years_is_no_run_of_days_with_the_year_first(tmp_path: Path) -> None:
+def test_one_date_of_several_years_is_not_a_run_of_year_first_days(tmp_path: Path) -> None:
     days = [f"24/12/{year}" for year in range(15, 24)]
     result = result_of(tmp_path, days, ', date_format: "%d/%m/%y"')
     assert "day_month_order" not in {finding.rule for finding in result.findings}
     assert result.accepted == 18
 
 
-def test_days_of_which_a_part_has_buddhist_years_stop_the_batch(tmp_path: Path) -> None:
+def test_partly_buddhist_years_stop_the_batch(tmp_path: Path) -> None:
     days = [f"{day:%d/%m}/{day.year + 543 * (day.month > 1)}" for day in pd.date_range("2024-01-01", "2024-02-20")]
     [finding] = [found for found in result_of(tmp_path, days, ', date_format: "%d/%m/%Y"').findings
                  if found.rule == "unreadable"]  # fmt: skip

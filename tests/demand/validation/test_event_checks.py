@@ -1,4 +1,4 @@
-"""What is odd about events, beside the depots and the days that they concern."""
+"""Findings about events, compared with the depots and the days that they affect."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HEADER = "date,until,kind,name,depot_id,city,subdivision,country"
 def findings(
     folder: Path, *rows: str, depots: pd.DataFrame = KNOWN, former: tuple[str, ...] = (), known: str = "promo"
 ) -> list[tuple[str, int, str]]:
-    """Rule, count and message of what is odd about rows of the events source."""
+    """Rule, count and message of each finding about rows of the events source."""
     (folder / "events.csv").write_text("\n".join([HEADER, *rows, ""]), "utf-8")
     (folder / "pipeline.yaml").write_text(
         "name: t\ndemand: {source: {kind: csv, path: demand.csv}}\n"
@@ -39,7 +39,7 @@ def findings(
     return [(f.rule, f.count, f.message) for f in event_findings(announced, depots, former, PERIOD, spec)]
 
 
-def test_an_event_whom_no_depot_fits_is_a_finding_of_the_part_that_is_wrong(tmp_path: Path) -> None:
+def test_event_that_fits_no_depot_is_a_finding_about_the_wrong_attribute(tmp_path: Path) -> None:
     found = findings(
         tmp_path,
         "2024-03-05,,promo,1,A,,,DE",
@@ -59,7 +59,7 @@ def test_an_event_whom_no_depot_fits_is_a_finding_of_the_part_that_is_wrong(tmp_
 
 
 @pytest.mark.parametrize("kind", ["closure", " Closure", "CLOSURE ", "Promo", "promo", "ｐｒｏｍｏ"])
-def test_kinds_are_the_same_in_any_case_and_with_any_blanks(tmp_path: Path, kind: str) -> None:
+def test_kinds_ignore_case_and_spaces(tmp_path: Path, kind: str) -> None:
     assert findings(tmp_path, f"2024-03-05,,{kind},x,,,,") == []
 
 
@@ -80,9 +80,7 @@ def test_kinds_are_the_same_in_any_case_and_with_any_blanks(tmp_path: Path, kind
         ("Promotion", "promo"),
     ],
 )
-def test_a_kind_that_nothing_uses_is_answered_with_the_one_that_may_have_been_meant(
-    tmp_path: Path, kind: str, meant: str
-) -> None:
+def test_unused_kind_is_reported_with_a_suggestion(tmp_path: Path, kind: str, meant: str) -> None:
     [(rule, count, message)] = findings(tmp_path, f"2024-03-05,,{kind},x,,,,")
     assert (rule, count) == ("event_kind", 1)
     assert message == (
@@ -91,18 +89,18 @@ def test_a_kind_that_nothing_uses_is_answered_with_the_one_that_may_have_been_me
     )
 
 
-def test_kinds_that_are_near_to_none_are_one_finding_without_a_suggestion(tmp_path: Path) -> None:
+def test_unknown_kinds_are_one_finding_without_a_suggestion(tmp_path: Path) -> None:
     rows = ["2024-03-05,,festival,x,,,,", "2024-03-06,,marathon,x,,,,", "2024-03-07,,shut,x,,,,"]
     found = findings(tmp_path, *rows)
     assert [(count, "did you mean" in message) for _, count, message in found] == [(1, True), (2, False)]
 
 
-def test_a_kind_of_short_days_is_no_closure_and_named_in_the_key_that_takes_it(tmp_path: Path) -> None:
+def test_kind_of_short_days_is_not_a_closure_and_the_finding_suggests_its_key(tmp_path: Path) -> None:
     [(_, _, message)] = findings(tmp_path, "2024-03-05,,early closing,x,,,,")
     assert "names (calendar.known_future: [early closing]); it changes no forecast" in message
 
 
-def test_events_outside_of_history_and_horizon_are_no_concern(tmp_path: Path) -> None:
+def test_events_outside_history_and_horizon_are_ignored(tmp_path: Path) -> None:
     rows = ["2023-12-31,,closed,x,,,,", "2023-05-01,2023-12-31,festival,x,X,,,", "2024-03-13,,closed,x,,Rome,,"]
     assert findings(tmp_path, *rows) == []
     assert len(findings(tmp_path, "2023-05-01,2024-01-01,closed,x,X,,,")) == 2
@@ -118,13 +116,13 @@ def test_events_outside_of_history_and_horizon_are_no_concern(tmp_path: Path) ->
         ("Z,,,", ""),
     ],
 )
-def test_a_place_that_nothing_else_knows_is_answered_with_the_nearest(tmp_path: Path, row: str, hint: str) -> None:
+def test_unknown_place_is_reported_with_the_nearest_name(tmp_path: Path, row: str, hint: str) -> None:
     [(rule, _, message)] = findings(tmp_path, f"2024-03-05,,promo,x,{row}")
     assert rule == "event_place"
     assert message.endswith(f"of the demand source{f' ({hint})' if hint else ''}; it concerns no depot")
 
 
-def test_a_place_in_another_unicode_form_is_told_to_be_one(tmp_path: Path) -> None:
+def test_reports_a_place_in_another_unicode_form(tmp_path: Path) -> None:
     depots = KNOWN.assign(city=["Köln", "Nice"])
     [(_, _, message)] = findings(
         tmp_path, f"2024-03-05,,promo,x,,{unicodedata.normalize('NFD', 'Köln')},,", depots=depots
@@ -132,16 +130,16 @@ def test_a_place_in_another_unicode_form_is_told_to_be_one(tmp_path: Path) -> No
     assert "(it differs from 'Köln' only in its Unicode form)" in message
 
 
-def test_without_a_depots_source_events_are_for_the_depots_that_count(tmp_path: Path) -> None:
+def test_events_without_a_depots_source_apply_to_depots_with_counts(tmp_path: Path) -> None:
     counted = pd.DataFrame({"depot_id": ["Alder", "Birch"]}, dtype="str")
     rows = ["2024-03-05,,promo,x,Alder,,,", "2024-03-05,,promo,x,alder,,,", "2024-03-05,,promo,x,,Ulm,,"]
     found = [message for _, _, message in findings(tmp_path, *rows, depots=counted)]
     assert "wanted a depot_id of the demand source (did you mean 'Alder'?)" in found[0]
     assert "found 'Ulm', wanted a city of the demand source (no depot has a city: it is an attribute of" in found[1]
-    assert findings(tmp_path, *rows, depots=counted[:0]) == []  # where nothing counts yet, nothing is wrong
+    assert findings(tmp_path, *rows, depots=counted[:0]) == []  # no finding while no depot has counts
 
 
-def test_a_closure_that_goes_on_after_the_last_day_ahead_is_a_finding_the_longest_first(tmp_path: Path) -> None:
+def test_long_closures_are_reported_with_the_longest_first(tmp_path: Path) -> None:
     [(rule, count, message)] = findings(
         tmp_path,
         "2024-03-05,2024-03-12,closure,ends ahead,A,,,",
@@ -157,14 +155,14 @@ def test_a_closure_that_goes_on_after_the_last_day_ahead_is_a_finding_the_longes
     )
 
 
-def test_a_closure_of_everybody_says_so_and_one_of_nobody_is_none(tmp_path: Path) -> None:
+def test_reports_a_closure_of_all_depots_and_ignores_one_of_no_depot(tmp_path: Path) -> None:
     [(_, _, message)] = findings(tmp_path, "2024-03-05,2024-12-31,closure,strike,,,,")
     assert "found every depot closed until 2024-12-31" in message
     [(rule, _, _)] = findings(tmp_path, "2024-03-05,2024-12-31,closure,strike,X,,,")
     assert rule == "event_place"
 
 
-def test_the_period_is_from_the_first_day_to_the_horizon_after_the_newest_that_is_over(tmp_path: Path) -> None:
+def test_period_ends_at_the_horizon_after_the_newest_completed_day(tmp_path: Path) -> None:
     (tmp_path / "pipeline.yaml").write_text("name: t\ndemand: {source: {kind: csv, path: demand.csv}}\n", "utf-8")
     spec, now = load(tmp_path / "pipeline.yaml"), datetime(2024, 3, 6, 4, tzinfo=UTC)
     known_days = KnownDays(np.array([19_700, 19_750]), np.array([1, 1]), lambda first, last: pd.DataFrame())
@@ -172,13 +170,13 @@ def test_the_period_is_from_the_first_day_to_the_horizon_after_the_newest_that_i
     first, last = np.datetime64(19_700, "D"), np.datetime64("2024-03-05")  # 19,787 days since 1970
     batch = pd.DataFrame({"day": np.array([19_740, 19_760], np.int32)})
     assert period(batch, known_days, spec, now) == Period(first, np.datetime64(19_767, "D"))
-    ahead = pd.DataFrame({"day": np.array([19_780, 19_794], np.int32)})  # with what is known of the days ahead
+    ahead = pd.DataFrame({"day": np.array([19_780, 19_794], np.int32)})  # together with values known ahead
     assert period(ahead, known_days, spec, now) == Period(first, last + 7)
     assert period(batch[:0], known_days, spec, now) == Period(first, np.datetime64(19_757, "D"))
     assert period(batch[:0], nothing, spec, now) == Period(last, last + 7)
 
 
-def test_depots_that_the_lake_knows_are_read_where_a_batch_does_not_bring_them(tmp_path: Path) -> None:
+def test_reads_depots_known_to_the_lake_if_a_batch_has_none(tmp_path: Path) -> None:
     (tmp_path / "pipeline.yaml").write_text(
         "name: t\ndemand: {source: {kind: csv, path: demand.csv}}\n"
         "calendar: {holidays: false, events: {source: {kind: csv, path: events.csv}}}\n",

@@ -1,4 +1,4 @@
-"""What a feed fails to say: counts that stand still, silent depots, days that came for few, low days."""
+"""Gaps of a feed: flat lines, silent depots, thin days with few depots, low days."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_fourteen_days_of_one_count_are_a_flat_line(stuck: float) -> None:
 
 
 @pytest.mark.parametrize("others", [0, 5])
-def test_a_count_that_stands_still_from_the_first_day_on_is_a_flat_line(others: int) -> None:
+def test_constant_count_from_the_first_day_is_a_flat_line(others: int) -> None:
     counts = np.full((1, 115), 120, np.float32)
     counts[0, :others] = lively(others)[0] if others else 0
     assert lines(counts) == [(0, others, 114, 115 - others)]
@@ -53,14 +53,14 @@ def test_a_count_that_stands_still_from_the_first_day_on_is_a_flat_line(others: 
     assert lines(counts[:, : others + 13]) == []
 
 
-def test_days_off_do_not_end_the_only_count_that_a_depot_ever_had() -> None:
+def test_days_off_do_not_end_the_only_count_of_a_depot() -> None:
     counts = np.full((1, 70), 40, np.float32)
     counts[0, 6::7] = 0
     assert lines(counts) == [(0, 0, 68, 60)]
 
 
 @pytest.mark.parametrize("natural", [0, 1, 3])
-def test_a_small_count_may_be_all_that_a_depot_ever_has(natural: float) -> None:
+def test_small_count_can_be_the_only_count_of_a_depot(natural: float) -> None:
     assert lines(np.full((1, 115), natural, np.float32)) == []
 
 
@@ -74,21 +74,21 @@ def test_days_without_a_count_neither_break_a_flat_line_nor_belong_to_it() -> No
     assert lines(counts, closed=closed) == []
 
 
-def test_a_flat_line_is_told_while_it_goes_on() -> None:
+def test_flat_line_is_reported_while_it_continues() -> None:
     counts = lively(120)
     counts[0, 80:100] = 97
     assert lines(counts[:, :100], last_only(counts[:, :100])) == [(0, 80, 99, 20)]
     assert lines(counts[:, :101], last_only(counts[:, :101])) == []
 
 
-def test_a_depot_that_is_said_to_be_closed_may_have_zeros() -> None:
+def test_closed_depot_can_have_zeros() -> None:
     counts = lively(120)
     counts[0, 80:110] = 0
     closed = counts == 0
     assert lines(counts, closed=closed) == []
 
 
-def test_low_counts_may_repeat() -> None:
+def test_low_counts_can_repeat() -> None:
     ones = lively(400, depots=300, mean=0.15)  # mostly zeros
     assert lines(ones) == []
     mostly_one = np.tile(np.array([1, 1, 1, 1, 2], np.float32), (1, 60))
@@ -99,20 +99,20 @@ def test_low_counts_may_repeat() -> None:
     assert lines(moving) == [(0, 100, 129, 30)]
 
 
-def test_a_depot_that_closes_every_winter_has_no_flat_line_in_its_next_one() -> None:
+def test_depot_that_closes_every_winter_has_no_flat_line_the_next_winter() -> None:
     counts = lively(400)
     counts[0, 30:110] = 0
     counts[0, 360:] = 0
     assert lines(counts, last_only(counts)) == []
 
 
-def test_a_depot_of_which_only_the_line_is_known_is_not_judged() -> None:
+def test_depot_with_only_a_flat_line_is_not_judged() -> None:
     assert lines(np.full((1, 60), 7, np.float32)) == []
     assert lines(np.concatenate([lively(28), np.full((1, 60), 7, np.float32)], axis=1)) == [(0, 28, 87, 60)]
 
 
 @given(seed=st.integers(0, 2**32 - 1), depots=st.integers(1, 5), days=st.integers(1, 70), new=st.sampled_from([1, 70]))
-def test_lines_found_together_are_those_found_one_by_one(seed: int, depots: int, days: int, new: int) -> None:
+def test_batch_search_finds_the_same_lines_as_a_search_by_depot(seed: int, depots: int, days: int, new: int) -> None:
     random = np.random.default_rng(seed)
     counts = random.poisson(random.choice([0.2, 1, 30], (depots, 1)), (depots, days)).astype(np.float32)
     for depot in range(depots):
@@ -152,7 +152,7 @@ def slowly(counts: Floats, fresh: Bools, closed: Bools) -> list[tuple[int, int, 
 # --- silent depots ----------------------------------------------------------------------------------------------------
 
 
-def test_depots_without_a_reading_for_too_long_are_silent_the_longest_first() -> None:
+def test_silent_depots_are_reported_with_the_longest_silence_first() -> None:
     last = dates("2024-02-29", "2024-02-16", "2024-02-15", "2024-02-01", "NaT", "NaT", "2024-02-01")
     opened = dates("NaT", "NaT", "NaT", "NaT", "2024-01-01", "NaT", "NaT")
     closed = dates("NaT", "NaT", "NaT", "2024-03-05", "NaT", "NaT", "2024-03-01")
@@ -160,7 +160,7 @@ def test_depots_without_a_reading_for_too_long_are_silent_the_longest_first() ->
     assert (silences.depot.tolist(), silences.days.tolist()) == ([4, 3, 2], [60, 29, 15])
 
 
-def test_many_depots_whose_readings_end_at_once_are_told_of_before_any_is_silent() -> None:
+def test_many_depots_that_end_together_are_reported_before_any_is_silent() -> None:
     newest, none = np.datetime64("2024-03-01"), dates("NaT", "NaT", "NaT", "NaT", "NaT")
     two_of_four = dates("2024-02-16", "2024-03-01", "2024-02-20", "2024-02-29", "2020-01-01")
     ends = early_ends(two_of_four, none, newest, longest=90)
@@ -173,7 +173,7 @@ def test_many_depots_whose_readings_end_at_once_are_told_of_before_any_is_silent
     assert early_ends(two_of_four, closed, newest, longest=90) is None
 
 
-def test_a_depot_that_opens_later_is_not_silent() -> None:
+def test_depot_that_opens_later_is_not_silent() -> None:
     none = dates("NaT")
     assert len(silent_depots(none, dates("2024-04-01"), none, np.datetime64("2024-03-01"), max_gap_days=1)) == 0
 
@@ -181,7 +181,7 @@ def test_a_depot_that_opens_later_is_not_silent() -> None:
 # --- thin days --------------------------------------------------------------------------------------------------------
 
 
-def test_a_day_that_came_for_less_than_half_of_the_depots_is_thin() -> None:
+def test_day_with_less_than_half_of_the_depots_is_thin() -> None:
     counts = lively(29, depots=10)
     counts[:6, -1] = NAN
     assert thin_day(counts, last_only(counts), thin_share=0.5) == ThinDay(28, 4, 10.0)
@@ -196,7 +196,7 @@ def test_the_newest_day_of_a_first_load_is_judged_as_well() -> None:
     assert thin_day(counts, np.isfinite(counts), thin_share=0.5) == ThinDay(59, 4, 10.0)
 
 
-def test_mondays_on_which_most_are_closed_and_have_no_row_are_not_thin() -> None:
+def test_mondays_without_rows_of_most_depots_are_not_thin() -> None:
     counts = lively(36, depots=10)
     counts[:8, 0::7] = NAN
     assert thin_day(counts, last_only(counts), thin_share=0.5) is None
@@ -204,27 +204,27 @@ def test_mondays_on_which_most_are_closed_and_have_no_row_are_not_thin() -> None
     assert thin_day(counts, last_only(counts), thin_share=0.51) == ThinDay(35, 1, 2.0)
 
 
-def test_a_day_after_one_that_few_had_is_measured_by_those_few() -> None:
+def test_day_after_a_sparse_one_is_compared_with_the_depots_of_that_day() -> None:
     counts = lively(36, depots=10)
     counts[:6, -2:] = NAN
     assert thin_day(counts, last_only(counts), thin_share=0.5) is None
 
 
-def test_depots_said_to_be_closed_count_as_come() -> None:
+def test_closed_depots_count_as_present() -> None:
     counts, closed = lively(29, depots=10), np.zeros((10, 29), bool)
     counts[:6, -1] = NAN
     closed[:2, -1] = True
     assert thin_day(counts, last_only(counts), closed, thin_share=0.5) is None
 
 
-def test_a_day_that_the_history_holds_already_is_not_thin() -> None:
+def test_day_already_in_the_history_is_not_thin() -> None:
     counts = lively(29, depots=10)
     fresh = last_only(counts)
     fresh[3:, -1] = False
     assert thin_day(counts, fresh, thin_share=0.5) is None
 
 
-def test_a_feed_of_less_than_four_weeks_and_a_batch_without_news_have_no_thin_day() -> None:
+def test_short_feed_and_batch_without_new_counts_have_no_thin_day() -> None:
     counts = lively(28, depots=10)
     counts[:9, -1] = NAN
     assert thin_day(counts, last_only(counts), thin_share=0.5) is None
@@ -235,7 +235,7 @@ def test_a_feed_of_less_than_four_weeks_and_a_batch_without_news_have_no_thin_da
 # --- low days ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_day_with_less_than_half_of_the_usual_at_nearly_all_depots_is_low() -> None:
+def test_day_with_less_than_half_the_usual_at_nearly_all_depots_is_low() -> None:
     counts = 100 + lively(36, depots=10) % 5
     counts[:, -1] = 0
     counts[9, -1] = 100
@@ -252,7 +252,7 @@ def test_every_low_day_of_a_first_load_is_named() -> None:
     assert [low.day for low in low_days(counts, np.isfinite(counts), thin_share=0.5)] == [40, 41, 59]
 
 
-def test_low_weekdays_closed_depots_small_networks_and_missing_counts_are_no_low_days() -> None:
+def test_low_weekdays_closed_depots_small_networks_and_missing_counts_are_not_low_days() -> None:
     counts = 100 + lively(36, depots=10) % 5
     weekly, closed = counts.copy(), np.zeros(counts.shape, bool)
     weekly[:, 0::7] = 1

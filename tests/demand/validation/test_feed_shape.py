@@ -50,7 +50,7 @@ def stopped_for(result: IngestResult, rule: str) -> str:
 
 
 @pytest.mark.parametrize(("city", "encoding"), [("Köln", "cp1252"), ("Łódź", "cp1250"), ("Тула", "cp1251")])
-def test_bytes_of_another_encoding_stop_the_batch_and_name_the_one_that_reads_them(
+def test_bytes_of_another_encoding_stop_the_batch_and_name_the_correct_one(
     tmp_path: Path, city: str, encoding: str
 ) -> None:
     rows = [f"{city} {depot}".replace(f"{city} A", "A") + f",{day},{count}" for depot, day, count in depot_days()]
@@ -61,7 +61,7 @@ def test_bytes_of_another_encoding_stop_the_batch_and_name_the_one_that_reads_th
     assert ingest(spec_of(tmp_path, f", encoding: {encoding}"), now=NOW).accepted == 3 * DAYS
 
 
-def test_a_letter_of_another_encoding_costs_its_row(tmp_path: Path) -> None:
+def test_letter_in_another_encoding_quarantines_its_row(tmp_path: Path) -> None:
     rows = [f"{depot},{day},{count}" for depot, day, count in depot_days()]
     content = "\n".join(["depot_id,date,demand", *rows, "Köln,2024-01-01,7", ""]).encode("cp1252")
     (tmp_path / "demand.csv").write_bytes(content)
@@ -86,7 +86,7 @@ def test_a_letter_of_another_encoding_costs_its_row(tmp_path: Path) -> None:
         ("%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M", "'%d/%m/%Y %H:%M' would read all of them"),
     ],
 )
-def test_days_in_another_order_stop_the_batch_and_name_the_order_that_reads_them(
+def test_days_in_another_order_stop_the_batch_and_name_the_correct_order(
     tmp_path: Path, written: str, declared: str, wanted: str
 ) -> None:
     rows = [f"{depot},{day:{written}},{count}" for depot, day, count in depot_days()]
@@ -103,20 +103,20 @@ def test_days_in_another_order_stop_the_batch_and_name_the_order_that_reads_them
         ("{},50", 'demand.source.decimal: ","'),
     ],
 )
-def test_numbers_in_another_notation_stop_the_batch_and_name_their_marks(
+def test_numbers_in_another_notation_stop_the_batch_and_name_its_separators(
     tmp_path: Path, written: str, wanted: str
 ) -> None:
     rows = [f'{depot},{day},"{written.format(count).replace("_", " ")}"' for depot, day, count in depot_days()]
     assert f"{wanted} would read all of them" in stopped_for(result_of(tmp_path, *rows), "unreadable")
 
 
-def test_a_depot_of_which_nothing_can_be_read_stops_the_batch(tmp_path: Path) -> None:
+def test_depot_without_a_readable_row_stops_the_batch(tmp_path: Path) -> None:
     rows = [f"{depot}{n},{day},{count}" for depot, day, count in depot_days() for n in range(9) if depot == "A"]
     large = [f'B,{day},"{count:,}"' for depot, day, count in depot_days() if depot == "B"]
     assert "and none of depot B;" in stopped_for(result_of(tmp_path, *rows, *large), "unreadable")
 
 
-def test_a_tenth_of_rows_that_cannot_be_read_is_borne_with(tmp_path: Path) -> None:
+def test_tolerates_a_tenth_of_unreadable_rows(tmp_path: Path) -> None:
     rows = [f"{depot},{day},{count}" for depot, day, count in depot_days()]
     rows[::10] = [row + "x" for row in rows[::10]]
     result = result_of(tmp_path, *rows)
@@ -124,7 +124,7 @@ def test_a_tenth_of_rows_that_cannot_be_read_is_borne_with(tmp_path: Path) -> No
     assert result_of(tmp_path, *rows, demand=", rules: {unreadable_share: 0.05}").stopped is not None
 
 
-def test_a_share_that_is_no_share_is_refused(tmp_path: Path) -> None:
+def test_rejects_an_invalid_share(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="unreadable_share"):
         spec_of(tmp_path, demand=", rules: {unreadable_share: 2}")
 
@@ -132,7 +132,7 @@ def test_a_share_that_is_no_share_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "times", [(" 00:00", " 08:00", " 16:00"), ("", "", "")], ids=["with times of day", "without them"]
 )
-def test_parts_of_a_day_that_nobody_adds_up_stop_the_batch(tmp_path: Path, times: tuple[str, ...]) -> None:
+def test_parts_of_a_day_without_aggregation_stop_the_batch(tmp_path: Path, times: tuple[str, ...]) -> None:
     shares = [0.0, 0.7, 0.3]
     rows = [
         f"{depot},{day}{time},{round(count * share)}"
@@ -147,17 +147,17 @@ def test_parts_of_a_day_that_nobody_adds_up_stop_the_batch(tmp_path: Path, times
     assert result_of(tmp_path, *rows, demand=", aggregate: sum").stopped is None
 
 
-def test_parts_that_come_one_channel_after_the_other_are_parts_too(tmp_path: Path) -> None:
+def test_parts_listed_channel_by_channel_are_parts_as_well(tmp_path: Path) -> None:
     rows = [f"{depot},{day},{round(count * share)}" for share in (0.6, 0.4) for depot, day, count in depot_days()]
     stopped_for(result_of(tmp_path, *rows), "several_rows")
 
 
-def test_halves_side_by_side_on_every_day_are_parts_too(tmp_path: Path) -> None:
+def test_adjacent_halves_of_every_day_are_parts_as_well(tmp_path: Path) -> None:
     rows = [f"{depot},{day},{count + part}" for depot, day, count in depot_days() for part in (0, 4)]
     stopped_for(result_of(tmp_path, *rows), "several_rows")
 
 
-def test_one_depot_whose_days_come_in_parts_is_enough(tmp_path: Path) -> None:
+def test_one_depot_with_days_in_parts_is_enough(tmp_path: Path) -> None:
     rows = [
         f"{depot},{day},{count * part // 3}"
         for depot, day, count in depot_days()
@@ -167,13 +167,13 @@ def test_one_depot_whose_days_come_in_parts_is_enough(tmp_path: Path) -> None:
     assert "depot B on 2024-01-01: found 2 rows with counts from 466 to 933, and several rows on 60 of 60" in message
 
 
-def test_equal_parts_are_told_by_their_times_of_day(tmp_path: Path) -> None:
+def test_equal_parts_are_recognized_by_their_times_of_day(tmp_path: Path) -> None:
     rows = [f"{depot},{day} {hour:02}:00,{count}" for depot, day, count in depot_days() for hour in (9, 15)]
     stopped_for(result_of(tmp_path, *rows), "several_rows")
 
 
 @pytest.mark.parametrize("kind", ["copies", "corrections", "few corrections", "exports that overlap"])
-def test_copies_corrections_and_exports_that_overlap_stay_what_they_were(tmp_path: Path, kind: str) -> None:
+def test_copies_corrections_and_overlapping_exports_are_not_parts(tmp_path: Path, kind: str) -> None:
     rows = [f"{depot},{day},{count}" for depot, day, count in depot_days()]
     corrected = [f"{depot},{day},{count + 2}" for depot, day, count in depot_days()]
     preliminary = [f"{depot},{day},{count // 2}" for depot, day, count in depot_days()]
@@ -187,7 +187,7 @@ def test_copies_corrections_and_exports_that_overlap_stay_what_they_were(tmp_pat
     assert ({finding.rule for finding in result.findings}, result.accepted) == (rules, len(rows))
 
 
-def test_versions_with_instants_of_their_own_are_no_parts(tmp_path: Path) -> None:
+def test_versions_with_their_own_instants_are_not_parts(tmp_path: Path) -> None:
     rows = [
         f"{depot},{day},{count * (2 + n) // 3},{day + timedelta(1 + n)}T05:00:00+00:00"
         for depot, day, count in list(depot_days())[:120]
@@ -209,7 +209,7 @@ def test_numbers_that_all_look_like_thousands_stop_the_batch(tmp_path: Path) -> 
     assert result_of(tmp_path, *rows, source=', thousands: ".", decimal: ","').stopped is None
 
 
-def test_one_count_with_fewer_decimals_hides_no_thousands(tmp_path: Path) -> None:
+def test_one_count_with_fewer_decimals_does_not_hide_thousands(tmp_path: Path) -> None:
     rows = [
         f"{depot},{day},{count:,}".replace(f"{count:,}", f"{count:,}".replace(",", "."))
         for depot, day, count in depot_days()
@@ -219,7 +219,7 @@ def test_one_count_with_fewer_decimals_hides_no_thousands(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("end", "is_told"), [("", True), (",5", False)])
-def test_a_declared_decimal_comma_that_may_be_one_of_thousands_is_told_of(
+def test_reports_a_declared_decimal_comma_that_can_be_a_thousands_separator(
     tmp_path: Path, end: str, is_told: bool
 ) -> None:
     rows = [f'{depot},{day},"{count if end else format(count, ",")}{end}"' for depot, day, count in depot_days()]
@@ -231,13 +231,13 @@ def test_a_declared_decimal_comma_that_may_be_one_of_thousands_is_told_of(
 
 
 @pytest.mark.parametrize("form", ["{}.5", "0.{}", "{}.250"])
-def test_decimals_are_no_thousands(tmp_path: Path, form: str) -> None:
+def test_decimals_are_not_thousands(tmp_path: Path, form: str) -> None:
     rows = [f"{depot},{day},{form.format(100 + count % 900)}" for depot, day, count in depot_days()]
     rows += ["D,2024-02-29,1234.567"]
     assert result_of(tmp_path, *rows).stopped is None
 
 
-def test_declared_decimals_are_believed(tmp_path: Path) -> None:
+def test_declared_decimals_are_trusted(tmp_path: Path) -> None:
     rows = [f"{depot},{day},12.{100 + count % 900}" for depot, day, count in depot_days()]
     assert result_of(tmp_path, *rows, source=', decimal: "."').stopped is None
 
@@ -257,7 +257,7 @@ def test_counts_of_weeks_and_months_stop_the_batch(tmp_path: Path, days: list[in
 
 
 @pytest.mark.parametrize("steps", [[1, 6], [3, 4], [2, 9, 5, 12]], ids=str)
-def test_days_without_a_rhythm_of_weeks_are_days(tmp_path: Path, steps: list[int]) -> None:
+def test_days_without_a_weekly_rhythm_are_daily_counts(tmp_path: Path, steps: list[int]) -> None:
     day, rows = date(2023, 10, 2), []
     for n in range(16):
         rows += [f"{depot},{day},{level + n}" for depot, level in COUNTS.items()]
@@ -265,7 +265,7 @@ def test_days_without_a_rhythm_of_weeks_are_days(tmp_path: Path, steps: list[int
     assert result_of(tmp_path, *rows).stopped is None
 
 
-def test_a_depot_that_is_the_sum_of_the_others_is_named(tmp_path: Path) -> None:
+def test_depot_that_is_the_sum_of_the_others_is_named(tmp_path: Path) -> None:
     rows = [f"{depot},{day},{count}" for depot, day, count in depot_days()]
     sums = [
         f"ALL,{FIRST + timedelta(n)},{sum(int(row.split(',')[2]) for row in rows[3 * n : 3 * n + 3])}"
@@ -282,13 +282,13 @@ def daily_counts(depots: int, days: int = 120) -> Floats:
     return np.random.default_rng(5).poisson(100, (depots, days)).astype(np.float32)
 
 
-def test_subtotals_without_a_total_are_sums_of_others() -> None:
+def test_subtotals_without_a_total_are_sums_of_other_depots() -> None:
     counts = daily_counts(5)
     sums = np.stack([counts[:2].sum(axis=0), counts[2:4].sum(axis=0)])
     assert network_shape.totals(np.concatenate([sums, counts])) == {0: 120, 1: 120}
     total = np.concatenate([sums, counts, counts.sum(axis=0)[None]])
     assert network_shape.totals(total) == {0: 120, 1: 120, 7: 120}
-    counts[0, 30:40] = np.nan  # days of which a part is not known say nothing
+    counts[0, 30:40] = np.nan  # days with an unknown part are ignored
     assert network_shape.totals(np.concatenate([sums, counts])) == {0: 110, 1: 110}
 
 
@@ -299,7 +299,7 @@ def test_twins_averages_and_networks_larger_than_their_history_have_no_subtotals
     assert network_shape.totals(np.concatenate([many[:2].sum(axis=0)[None], many])) == {}
 
 
-def test_a_count_that_comes_again_and_again_far_above_all_others_is_no_count(tmp_path: Path) -> None:
+def test_repeated_count_far_above_all_others_is_a_sentinel(tmp_path: Path) -> None:
     rows = [
         f"{depot},{day},{9999 if depot == 'A' and day.day in (3, 4) else count}" for depot, day, count in depot_days()
     ]
@@ -308,13 +308,13 @@ def test_a_count_that_comes_again_and_again_far_above_all_others_is_no_count(tmp
     assert (result.accepted, result.quarantined) == (176, 4)
 
 
-def test_a_busy_day_that_comes_again_is_believed(tmp_path: Path) -> None:
+def test_accepts_a_busy_day_that_recurs(tmp_path: Path) -> None:
     rows = [f"{depot},{day},{5 * count if day.day in (3, 4) else count}" for depot, day, count in depot_days()]
     assert "sentinel" not in {finding.rule for finding in result_of(tmp_path, *rows).findings}
 
 
 @pytest.mark.parametrize("first", [[], [3, 5, 4]])
-def test_what_comes_on_most_days_is_no_sentinel_but_a_count_that_stands_still(tmp_path: Path, first: list[int]) -> None:
+def test_value_of_most_days_is_a_flat_line_and_not_a_sentinel(tmp_path: Path, first: list[int]) -> None:
     counts = [*first, *[120] * (DAYS - len(first))]
     rows = [f"{depot},{day},{count}" for depot, day, count in depot_days()]
     rows += [f"Alder,{FIRST + timedelta(day)},{count}" for day, count in enumerate(counts)]
@@ -342,7 +342,7 @@ def test_text_of_any_source_that_looks_like_thousands_stops_the_batch(tmp_path: 
     assert "{decimals: warn}" in message
 
 
-def test_numbers_with_three_decimals_in_a_typed_column_are_what_they_are(tmp_path: Path) -> None:
+def test_typed_numbers_with_three_decimals_are_used_unchanged(tmp_path: Path) -> None:
     rows = [(depot, str(day), 1 + count / 1000) for depot, day, count in depot_days()]
     pd.DataFrame(rows, columns=["depot_id", "date", "demand"]).to_parquet(tmp_path / "demand.parquet")
     text = "name: t\ndemand: {source: {kind: parquet, path: demand.parquet}}\ncalendar: {holidays: false}\n"
@@ -350,12 +350,12 @@ def test_numbers_with_three_decimals_in_a_typed_column_are_what_they_are(tmp_pat
     assert ingest(load(tmp_path / "pipeline.yaml"), now=NOW).stopped is None
 
 
-def test_days_written_in_two_ways_are_told_of_as_such(tmp_path: Path) -> None:
+def test_reports_days_written_in_two_forms(tmp_path: Path) -> None:
     rows = [f"{depot},{day if day.month == 1 else f'{day:%d.%m.%Y}'},{count}" for depot, day, count in depot_days()]
     message = stopped_for(result_of(tmp_path, *rows), "unreadable")
     assert "; '%d.%m.%Y' would read all of them, but none of the days that are read now: the days have two" in message
 
 
-def test_depots_that_always_count_the_same_are_no_totals(tmp_path: Path) -> None:
+def test_depots_that_always_have_equal_counts_are_not_totals(tmp_path: Path) -> None:
     rows = [f"{depot},{FIRST + timedelta(day)},{50 + day % 7}" for day in range(DAYS) for depot in "ABC"]
     assert "total_row" not in {finding.rule for finding in result_of(tmp_path, *rows).findings}

@@ -71,9 +71,7 @@ def told(result: IngestResult) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_source_without_a_row_is_told_of_the_same_night_and_each_night_after(
-    night: Callable[..., IngestResult], kind: str
-) -> None:
+def test_source_without_rows_is_reported_on_every_run(night: Callable[..., IngestResult], kind: str) -> None:
     assert told(night(table(), kind)) == {}
     for _ in range(2):
         result = night(table(days=0), kind)
@@ -84,28 +82,26 @@ def test_a_source_without_a_row_is_told_of_the_same_night_and_each_night_after(
     assert told(night(table(), kind)) == {}
 
 
-def test_a_first_night_and_what_brings_only_new_rows_may_bring_none(night: Callable[..., IngestResult]) -> None:
+def test_first_run_and_incremental_source_may_have_no_rows(night: Callable[..., IngestResult]) -> None:
     assert told(night(table(days=0))) == {}
     incremental = "{kind: sql, url: 'sqlite:///demand.db', table: demand, watermark: date}"
     assert told(night(table(), "sql", source=incremental)) == {}
     assert told(night(table(days=0), "sql", source=incremental)) == {}
 
 
-def test_less_than_half_of_the_rows_of_a_source_that_repeats_them_is_told(night: Callable[..., IngestResult]) -> None:
+def test_reports_less_than_half_the_rows_of_a_source_that_repeats_them(night: Callable[..., IngestResult]) -> None:
     night(table())
     assert "found 80 rows, where 240 came" in told(night(table(days=20)))["fewer_rows"]
     assert told(night(table(days=20))) == {}
 
 
-def test_new_days_alone_are_not_compared_with_what_came_before(night: Callable[..., IngestResult]) -> None:
+def test_new_days_alone_are_not_compared_with_earlier_batches(night: Callable[..., IngestResult]) -> None:
     night(table())
     assert told(night(table(first=60, days=2))) == {}
 
 
 @pytest.mark.parametrize("more", ["", "depots: {source: {kind: csv, path: depots.csv}}"])
-def test_the_readings_of_other_depots_stop_the_batch(
-    night: Callable[..., IngestResult], tmp_path: Path, more: str
-) -> None:
+def test_readings_of_other_depots_stop_the_batch(night: Callable[..., IngestResult], tmp_path: Path, more: str) -> None:
     (tmp_path / "depots.csv").write_text("depot_id\n" + "\n".join(DEPOTS) + "\n")
     night(table(), more=more)
     result = night(table(("K1", "K2", "K3", "K4")), more=more)
@@ -116,15 +112,13 @@ def test_the_readings_of_other_depots_stop_the_batch(
     assert result.accepted == 0
 
 
-def test_a_few_new_or_renamed_depots_are_no_other_ones(night: Callable[..., IngestResult]) -> None:
+def test_few_new_or_renamed_depots_are_not_other_depots(night: Callable[..., IngestResult]) -> None:
     night(table())
     assert told(night(table(("Alder", "Birch", "Elm", "Fir", "Gorse")))) == {}
     assert told(night(table((*DEPOTS, *(f"new{number}" for number in range(40)))))) == {}
 
 
-def test_depots_that_were_renamed_as_the_aliases_say_are_the_same(
-    night: Callable[..., IngestResult], tmp_path: Path
-) -> None:
+def test_depots_renamed_through_aliases_are_the_same(night: Callable[..., IngestResult], tmp_path: Path) -> None:
     night(table())
     new = tuple(depot.upper() + "1" for depot in DEPOTS)
     (tmp_path / "depots.csv").write_text("depot_id\n" + "\n".join(new) + "\n")
@@ -134,7 +128,7 @@ def test_depots_that_were_renamed_as_the_aliases_say_are_the_same(
     assert told(night(table(new), more=more)) == {}
 
 
-def test_a_history_of_a_few_days_may_be_of_some_depots_and_others_follow(night: Callable[..., IngestResult]) -> None:
+def test_short_history_of_some_depots_can_be_followed_by_other_depots(night: Callable[..., IngestResult]) -> None:
     night(table(("Alder",), days=13))
     assert told(night(table(("Birch", "Cedar"), days=13))) == {}
 
@@ -149,7 +143,7 @@ RESTATEMENTS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
 
 
 @pytest.mark.parametrize("how", RESTATEMENTS)
-def test_other_counts_of_most_past_days_stop_the_batch(night: Callable[..., IngestResult], how: str) -> None:
+def test_other_counts_on_most_past_days_stop_the_batch(night: Callable[..., IngestResult], how: str) -> None:
     night(table())
     again = RESTATEMENTS[how](table())
     for _ in range(2):
@@ -162,7 +156,7 @@ def test_other_counts_of_most_past_days_stop_the_batch(night: Callable[..., Inge
     assert told(night(again)) == {}
 
 
-def test_a_window_of_the_newest_days_stays_stopped_while_days_that_are_known_are_in_it(
+def test_window_of_newest_days_stays_stopped_while_it_includes_known_days(
     night: Callable[..., IngestResult],
 ) -> None:
     source = "{kind: csv, path: demand.csv}, rules: {max_gap_days: 100}"
@@ -182,7 +176,7 @@ def test_small_counts_that_change_by_one_or_two_are_corrections(night: Callable[
     assert "restated" in told(night(few.assign(demand=0)))
 
 
-def test_other_counts_of_one_depot_of_many_are_told_of_and_taken(night: Callable[..., IngestResult]) -> None:
+def test_other_counts_of_one_depot_of_many_are_reported_and_accepted(night: Callable[..., IngestResult]) -> None:
     night(table())
     rows = table()
     rows.loc[rows["depot_id"] == "Birch", "demand"] *= 2
@@ -191,26 +185,26 @@ def test_other_counts_of_one_depot_of_many_are_told_of_and_taken(night: Callable
     assert (result.accepted, result.stopped) == (60, None)
 
 
-def test_corrections_and_preliminary_days_are_no_restatement(night: Callable[..., IngestResult]) -> None:
+def test_corrections_and_preliminary_days_are_not_a_restatement(night: Callable[..., IngestResult]) -> None:
     night(table())
     rows = table()
-    assert told(night(rows.assign(demand=(rows["demand"] * 0.95).round(1)))) == {}  # all of them, a little
+    assert told(night(rows.assign(demand=(rows["demand"] * 0.95).round(1)))) == {}  # all of them slightly
     rows = table()
-    rows.loc[rows["date"] > str(FIRST + timedelta(DAYS - 15)), "demand"] *= 2  # young days
+    rows.loc[rows["date"] > str(FIRST + timedelta(DAYS - 15)), "demand"] *= 2  # recent days
     assert told(night(rows)) == {}
     rows = table()
-    rows.loc[rows["date"].str.endswith("7"), "demand"] *= 2  # days here and there
+    rows.loc[rows["date"].str.endswith("7"), "demand"] *= 2  # scattered days
     assert told(night(rows)) == {}
 
 
-def test_a_source_that_brings_corrections_alone_restates_nothing(night: Callable[..., IngestResult]) -> None:
+def test_source_with_only_corrections_restates_nothing(night: Callable[..., IngestResult]) -> None:
     night(table(days=160))
     some = table(days=120).assign(demand=lambda rows: rows["demand"] * 2)
     some = some[pd.to_datetime(some["date"]).dt.day % 3 == 0]
     assert told(night(some)) == {}
 
 
-def test_other_counts_with_instants_of_their_own_stop_the_batch_too(night: Callable[..., IngestResult]) -> None:
+def test_other_counts_with_their_own_instants_stop_the_batch_as_well(night: Callable[..., IngestResult]) -> None:
     at = ", columns: {recorded_at: at}"
     source = f"{{kind: csv, path: demand.csv}}{at}"
     rows = table().assign(at="2024-03-05T03:00:00Z")

@@ -1,4 +1,5 @@
-"""Whatever stands in a cell of depots, aliases, events or forecasts of others costs its row, which is told of."""
+"""Any invalid cell in depots, aliases, events or external forecasts drops only its row, and is
+reported."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from tests.mutations import CELLS, NOW, ZONES, an_end, as_csv, attempt, mutated_
 from tests.panels import bare
 
 PANEL = bare(np.ones((12, 60)))
-CONTROL = re.compile("[\0-\x1f\x7f\u2028\u202e]")  # what ends a line, or turns it round
+CONTROL = re.compile("[\0-\x1f\x7f\u2028\u202e]")  # characters that end a line or change the direction of text
 DAYS = [str(day) for day in PANEL.days[:12].astype("datetime64[D]")]
 FORMER = pd.DataFrame({"alias": [], "depot_id": []}, dtype="str")
 TABLES: dict[str, tuple[list[str], list[list[str]]]] = {
@@ -45,7 +46,7 @@ def ends() -> Iterator[None]:
 
 
 def read(spec: Spec, name: str) -> tuple[Any, list[Finding], str]:
-    """What a source says, what is odd about it, and the sentence with which it is refused."""
+    """Content of a source, its findings, and the error message if it is rejected."""
     findings: list[Finding] = []
     read_source: dict[str, Callable[[], Any]] = {
         "depots": partial(reference_tables.depots, spec, findings),
@@ -58,7 +59,7 @@ def read(spec: Spec, name: str) -> tuple[Any, list[Finding], str]:
 
 
 def words_of(table: Any, name: str) -> list[str]:
-    """What tells each row of a table of `TABLES` from the others."""
+    """Values that identify the rows of a table of `TABLES`."""
     if name == "legacy":
         return [str(key) for key in table.key]
     return list(table[{"depots": "depot_id", "aliases": "alias", "events": "name"}[name]])
@@ -68,7 +69,7 @@ def words_of(table: Any, name: str) -> list[str]:
     ("name", "column"), [(name, column) for name, (header, _) in TABLES.items() for column in range(len(header))]
 )
 @pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.exhaustive)])
-def test_an_odd_cell_costs_its_row_and_is_told_of(tmp_path: Path, name: str, column: int, every: int) -> None:
+def test_invalid_cell_drops_its_row_and_is_reported(tmp_path: Path, name: str, column: int, every: int) -> None:
     spec, (header, rows) = spec_of(tmp_path, ZONES[column]), TABLES[name]
     (tmp_path / f"{name}.csv").write_text(as_csv([header, *rows]), "utf-8")
     all_words, odd_word = words_of(read(spec, name)[0], name), 5
@@ -87,8 +88,8 @@ def test_an_odd_cell_costs_its_row_and_is_told_of(tmp_path: Path, name: str, col
 
 
 def is_taken(table: Any, words: list[str], word: str, column: str, cell: str, name: str) -> bool:
-    """Whether the row of a word says what its odd cell says."""
-    if cell.strip() == "" or name == "legacy":  # forecasts of days that no panel has are not needed
+    """Return whether the row with the key `word` has the value of its changed cell."""
+    if cell.strip() == "" or name == "legacy":  # forecasts of days outside the panel are ignored
         return len(words) == len(TABLES[name][1]) or (name == "legacy" and column == "date")
     if column in ("opened", "closed", "zone", "until", "date"):
         value = table.loc[[words.index(word)], {"zone": "timezone", "until": "date"}.get(column, column)]
@@ -98,7 +99,7 @@ def is_taken(table: Any, words: list[str], word: str, column: str, cell: str, na
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.exhaustive)])
-def test_damaged_files_of_depots_events_and_forecasts_are_told_of(tmp_path: Path, seed: int) -> None:
+def test_reports_damaged_files_of_depots_events_and_forecasts(tmp_path: Path, seed: int) -> None:
     random, spec = np.random.default_rng(seed), spec_of(tmp_path, ZONES[seed])
     for _ in range(30):
         for name, (header, _) in TABLES.items():

@@ -70,7 +70,7 @@ def in_stretches(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
 
 
 @given(st.lists(ROW, max_size=8), st.lists(ROW, max_size=8), st.booleans(), st.sampled_from([1, 3, 100]))
-def test_stretch_by_stretch_the_same_is_new_as_at_once(
+def test_new_readings_are_the_same_in_parts_and_at_once(
     specs: dict[bool, Spec], given_rows: list[Row], before: list[Row], declared: bool, most: int
 ) -> None:
     spec = specs[declared]
@@ -94,7 +94,7 @@ def by_depot(last_readings: LastReadings) -> dict[str, tuple[int, int]]:
 
 
 @given(st.lists(ROW, min_size=1, max_size=8), st.lists(ROW, max_size=8), st.sampled_from([1, 3]))
-def test_the_grid_is_the_same_stretch_by_stretch(given_rows: list[Row], before: list[Row], most: int) -> None:
+def test_grid_is_the_same_in_parts_and_at_once(given_rows: list[Row], before: list[Row], most: int) -> None:
     def grid() -> history_checks.CountGrid:
         batch = batches.Batch(rows_of(*given_rows), pd.DataFrame())
         return history_checks.count_grid(batch, known_of(rows_of(*before)))
@@ -108,7 +108,7 @@ def test_the_grid_is_the_same_stretch_by_stretch(given_rows: list[Row], before: 
         np.testing.assert_array_equal(getattr(by_stretch, name), getattr(at_once, name))
 
 
-def test_the_grid_holds_each_depot_in_its_own_row_whatever_their_order_and_whoever_is_missing() -> None:
+def test_grid_has_one_row_for_each_depot_in_any_order_and_with_missing_depots() -> None:
     batch = batches.Batch(rows_of(("C", 130, 3.0, -1, 20), ("A", 130, 1.0, 0, 20)), pd.DataFrame())
     batch.accepted["depot_id"] = batch.accepted["depot_id"].cat.reorder_categories(["C", "A"])
     before = rows_of(("B", 129, 2.0, -1, 10), ("A", 129, NAN, 0, 10), ("C", 129, 4.0, -1, 10), ("A", 128, 5.0, 1, 10))
@@ -120,7 +120,7 @@ def test_the_grid_holds_each_depot_in_its_own_row_whatever_their_order_and_whoev
     assert np.flatnonzero(grid.fresh.any(axis=1)).tolist() == [0, 2]
 
 
-def test_few_known_rows_are_read_once() -> None:
+def test_reads_few_known_rows_once() -> None:
     spans: list[tuple[int, int]] = []
     rows = rows_of(("A", 100, 1.0, -1, 10), ("A", 101, 2.0, -1, 10))
 
@@ -134,7 +134,7 @@ def test_few_known_rows_are_read_once() -> None:
     assert spans == [(100, 101)]
 
 
-def test_of_many_rows_only_days_that_nobody_asked_for_are_read_for_the_last_readings(
+def test_last_readings_of_many_rows_read_only_days_not_requested_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     in_stretches(monkeypatch, 100)
@@ -154,7 +154,9 @@ def test_of_many_rows_only_days_that_nobody_asked_for_are_read_for_the_last_read
     assert len(spans) == 4
 
 
-def test_a_stretch_is_of_whole_days_and_of_so_many_rows_give_or_take_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_part_consists_of_whole_days_and_approximately_the_given_number_of_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     in_stretches(monkeypatch, 3)
     rows = rows_of(*((depot, day, 1.0, -1, 10) for day in (100, 101, 102, 110) for depot in "AB"))
     stretches = [(first, last, len(part)) for first, last, part in known_of(rows).between(0, 200)]
@@ -163,7 +165,7 @@ def test_a_stretch_is_of_whole_days_and_of_so_many_rows_give_or_take_a_day(monke
     assert max(count for *_, count in stretches) <= 4
 
 
-def test_a_depot_is_heard_of_by_its_counts_and_by_days_said_to_be_closed() -> None:
+def test_counts_and_declared_closed_days_are_readings_of_a_depot() -> None:
     last_readings = LastReadings.of(
         rows_of(("A", 100, 1.0, -1, 10), ("A", 103, NAN, 0, 10), ("A", 105, NAN, 1, 10), ("B", 7, NAN, 1, 1))
     )
@@ -176,7 +178,7 @@ def coded(*pieces: list[Any]) -> pa.Table:
     return pa.table({"depot_id": pa.chunked_array(words, kind)})
 
 
-def test_ids_from_the_lake_share_the_categories_that_are_given() -> None:
+def test_ids_from_the_lake_share_the_given_categories() -> None:
     given_ids = pd.Index(["D1", "D2", "D3"], dtype="str")
     categories = readings.DepotCategories(given_ids)
     ids = readings.from_table(coded(["D2", "D1"], ["D1", "D2"]), categories)["depot_id"]

@@ -1,4 +1,4 @@
-"""Readings of a meter, and counts of weeks or months spread over their days, are no counts of days."""
+"""Meter readings, and counts of weeks or months spread over their days, are not daily counts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from forecaster.demand.validation import network_shape
 NOW = datetime(2024, 6, 3, 12, tzinfo=UTC)
 FIRST, DAYS = date(2024, 1, 1), 91  # a Monday
 DEPOTS = ("A", "B", "C")
-Count = Callable[[int, int], float]  # of a depot's number and a day's
+Count = Callable[[int, int], float]  # arguments: number of the depot, number of the day
 
 
 def noisy(depot: int, day: int) -> float:
@@ -64,11 +64,11 @@ def test_counts_that_only_rise_stop_the_batch(tmp_path: Path, count: Count) -> N
     assert ", at 3 of 3 depots, like meter readings, wanted the count of each day: " in stopped
 
 
-def test_three_weeks_tell_a_meter(tmp_path: Path) -> None:
+def test_three_weeks_are_enough_to_detect_a_meter(tmp_path: Path) -> None:
     assert (result_of(tmp_path, total, days=21).stopped or "").startswith("meter: ")
 
 
-def test_a_meter_among_depots_that_count_is_told(tmp_path: Path) -> None:
+def test_meter_among_depots_with_daily_counts_is_reported(tmp_path: Path) -> None:
     result = result_of(tmp_path, lambda depot, day: total(depot, day) if depot == 0 else noisy(depot, day))
     assert result.stopped is None
     (finding,) = [finding for finding in result.findings if finding.rule == "meter"]
@@ -76,7 +76,7 @@ def test_a_meter_among_depots_that_count_is_told(tmp_path: Path) -> None:
     assert ", at 1 of 3 depots, like meter readings" in finding.message
 
 
-def test_what_is_declared_holds_for_one_meter_too(tmp_path: Path) -> None:
+def test_declared_severity_applies_to_a_single_meter_as_well(tmp_path: Path) -> None:
     count: Count = lambda depot, day: total(depot, day) if depot == 0 else noisy(depot, day)  # noqa: E731
     assert result_of(tmp_path, count, ", rules: {severity: {meter: stop}}").stopped
 
@@ -93,7 +93,7 @@ def test_what_is_declared_holds_for_one_meter_too(tmp_path: Path) -> None:
     ],
     ids=["ISO weeks", "from Sunday on", "five days a week", "with a remainder", "a week off", "months"],
 )
-def test_a_value_on_all_days_of_a_week_or_month_is_told(tmp_path: Path, count: Count, period: str) -> None:
+def test_constant_value_within_each_week_or_month_is_reported(tmp_path: Path, count: Count, period: str) -> None:
     result = result_of(tmp_path, count, ", rules: {severity: {meter: warn}}")
     findings = [finding for finding in result.findings if finding.rule == "spread_counts"]
     assert [(finding.severity, finding.count) for finding in findings] == [("warn", 3)]
@@ -106,19 +106,19 @@ def test_a_value_on_all_days_of_a_week_or_month_is_told(tmp_path: Path, count: C
         noisy,
         lambda depot, day: 50 + 30 * (day % 7) + day // 7,  # rises from Monday to Sunday
         lambda depot, day: 0 if day % 7 > 4 else noisy(depot, day),
-        lambda depot, day: (day * 37 + depot * 11) % 23 // 20,  # a few orders
-        lambda depot, day: 20 + 2 * day + (day * 37 + depot * 11) % 23,  # grows
+        lambda depot, day: (day * 37 + depot * 11) % 23 // 20,  # few orders
+        lambda depot, day: 20 + 2 * day + (day * 37 + depot * 11) % 23,  # increases
         lambda depot, day: 40,
         lambda depot, day: 40 if day < 45 else 80,
         lambda depot, day: 50 + 10 * depot + (day // 7 * 37 % 11) if depot == 0 else noisy(depot, day),
     ],
 )
-def test_counts_of_days_are_let_be(tmp_path: Path, count: Count) -> None:
+def test_accepts_daily_counts(tmp_path: Path, count: Count) -> None:
     rules = {finding.rule for finding in result_of(tmp_path, count).findings}
     assert not rules & {"meter", "spread_counts"}
 
 
-def test_only_new_counts_tell() -> None:
+def test_only_new_counts_can_indicate_a_meter() -> None:
     counts = np.arange(5, 305, 5, dtype=np.float32)[None].repeat(2, axis=0)
     fresh = np.zeros(counts.shape, np.bool_)
     assert network_shape.meters(counts, fresh) is None
@@ -128,7 +128,7 @@ def test_only_new_counts_tell() -> None:
     assert (meters.depots.tolist(), meters.judged) == ([1], 1)
 
 
-def test_a_network_is_judged_alike_in_whatever_portions_its_counts_are_looked_at(
+def test_result_does_not_depend_on_the_portion_size(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     random = np.random.default_rng(3)
@@ -156,7 +156,7 @@ def test_a_network_is_judged_alike_in_whatever_portions_its_counts_are_looked_at
 
 
 @pytest.mark.parametrize("start", [0, 3, 6])
-def test_totals_that_start_anew_each_week_are_those_of_a_meter(start: int) -> None:
+def test_totals_that_restart_each_week_are_readings_of_a_meter(start: int) -> None:
     random = np.random.default_rng(5)
     weeks = random.poisson([[[80]], [[200]]], (2, 12, 7)).cumsum(axis=2).reshape(2, -1).astype(np.float32)
     counts = weeks[:, 7 - start :]
@@ -166,7 +166,7 @@ def test_totals_that_start_anew_each_week_are_those_of_a_meter(start: int) -> No
     assert (meters.depots.tolist(), meters.judged) == ([0, 1], 2)
 
 
-def test_weeks_that_rise_to_saturday_are_no_meter() -> None:
+def test_weeks_that_rise_until_saturday_are_not_a_meter() -> None:
     random = np.random.default_rng(5)
     counts = random.poisson([40, 60, 70, 80, 100, 150, 30], (4, 12, 7)).reshape(4, -1).astype(np.float32)
     assert network_shape.meters(counts, np.isfinite(counts)) is None

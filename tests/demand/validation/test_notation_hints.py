@@ -1,4 +1,5 @@
-"""A batch that cannot be read is stopped with what would read it, or with what is wrong with it."""
+"""An unreadable batch is stopped with a setting that reads it, or with a description of the
+problem."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def serial(day: date) -> int:
 
 
 def noon(day: date) -> int:
-    """Seconds since 1970 of that day at noon in New York."""
+    """Seconds from 1970 to noon of that day in New York."""
     return int(datetime(day.year, day.month, day.day, 17, tzinfo=UTC).timestamp())
 
 
@@ -55,15 +56,16 @@ def noon(day: date) -> int:
         ([f"{day:%m/%d/%Y} 12:00 AM" for day in DAYS], "%m/%d/%Y %I:%M %p"),
     ],
 )
-def test_the_form_that_is_named_reads_the_days(tmp_path: Path, days: list[str], form: str) -> None:
+def test_the_suggested_form_reads_the_days(tmp_path: Path, days: list[str], form: str) -> None:
     stopped = result_of(tmp_path, long(days)).stopped or ""
     assert f"; demand.source.date_format: '{form}' would read all of them; wanted" in stopped
     result = result_of(tmp_path, long(days), f', date_format: "{form}"')
     assert (result.accepted, result.quarantined, result.stopped) == (60, 0, None)
 
 
-def test_seconds_fall_on_the_local_day_and_what_is_none_is_told_with_an_example(tmp_path: Path) -> None:
-    rows = long([f"{noon(DAYS[0])}", "1704085200", "1704085199", "soon"])  # midnight in New York, and a second before
+def test_seconds_are_local_days_and_other_values_are_reported_with_an_example(tmp_path: Path) -> None:
+    # midnight in New York, and one second earlier
+    rows = long([f"{noon(DAYS[0])}", "1704085200", "1704085199", "soon"])
     result = result_of(tmp_path, rows, ", date_format: unix")
     assert result.accepted + result.quarantined == 4
     messages = [finding.message for finding in result.findings]
@@ -81,7 +83,7 @@ def test_seconds_fall_on_the_local_day_and_what_is_none_is_told_with_an_example(
         ([f"{day.day:02}-stycz-24" for day in DAYS[:31]], "month names in languages other than English"),
     ],
 )
-def test_days_that_no_form_reads_are_told_by_what_they_are(tmp_path: Path, days: list[str], words: str) -> None:
+def test_days_that_no_form_reads_are_reported_with_a_description(tmp_path: Path, days: list[str], words: str) -> None:
     assert f"; {words}" in (result_of(tmp_path, long(days)).stopped or "")
 
 
@@ -97,7 +99,7 @@ def test_days_that_no_form_reads_are_told_by_what_they_are(tmp_path: Path, days:
         ("[{}]", "'[' and ']'"),
     ],
 )
-def test_marks_beside_numbers_are_named(tmp_path: Path, form: str, marks: str) -> None:
+def test_marks_next_to_numbers_are_named(tmp_path: Path, form: str, marks: str) -> None:
     counts = [f"{90 + place % 7}" for place in range(60)]
     of_all = [count if form[0] != "[" and form[-1] != "%" and place % 2 else form.format(count)
               for place, count in enumerate(counts)]  # fmt: skip
@@ -111,7 +113,7 @@ def test_marks_beside_numbers_are_named(tmp_path: Path, form: str, marks: str) -
 
 
 @pytest.mark.parametrize("word", ["n/a", "-", "NULL", "None", "NaN", "#N/A", "k. A.", "\u2014"])
-def test_a_word_for_nothing_is_told_with_the_key_that_declares_it(tmp_path: Path, word: str) -> None:
+def test_null_word_is_reported_with_the_key_that_declares_it(tmp_path: Path, word: str) -> None:
     counts = [word if place % 20 == 3 else f"{90 + place % 7}" for place in range(60)]
     content = long([f"{day}" for day in DAYS], counts)
     (finding,) = result_of(tmp_path, content).findings
@@ -121,7 +123,7 @@ def test_a_word_for_nothing_is_told_with_the_key_that_declares_it(tmp_path: Path
     assert (result.accepted, result.quarantined, result.findings) == (60, 0, ())
 
 
-def test_thousands_of_peaks_alone_are_told_with_the_key_that_reads_them(tmp_path: Path) -> None:
+def test_thousands_only_in_peaks_are_reported_with_the_key_that_reads_them(tmp_path: Path) -> None:
     counts = ["1'022" if place % 20 == 3 else f"{990 + place % 7}" for place in range(60)]
     content, key = long([f"{day}" for day in DAYS], counts), 'thousands: "\'"'
     (finding,) = result_of(tmp_path, content).findings
@@ -129,7 +131,7 @@ def test_thousands_of_peaks_alone_are_told_with_the_key_that_reads_them(tmp_path
     assert result_of(tmp_path, content, f", {key}").accepted == 60
 
 
-def test_a_batch_of_words_for_nothing_is_stopped_with_all_of_them(tmp_path: Path) -> None:
+def test_batch_with_null_words_is_stopped_and_all_of_them_are_named(tmp_path: Path) -> None:
     counts = [("n/a", "-", "n/a", "90")[place % 4] for place in range(60)]
     content = long([f"{day}" for day in DAYS], counts)
     key = 'null_values: ["n/a", "-"]'
@@ -137,20 +139,20 @@ def test_a_batch_of_words_for_nothing_is_stopped_with_all_of_them(tmp_path: Path
     assert result_of(tmp_path, content, f", {key}").accepted == 60
 
 
-def test_a_word_among_counts_may_close_the_day(tmp_path: Path) -> None:
+def test_word_among_counts_can_mark_a_closed_day(tmp_path: Path) -> None:
     counts = ["soon" if place % 20 == 3 else f"{90 + place % 7}" for place in range(60)]
     (finding,) = result_of(tmp_path, long([f"{day}" for day in DAYS], counts)).findings
     assert "found 'soon', wanted a number, or nothing where the count is not known; if it is a word" in finding.message
     assert finding.message.endswith('set demand.closed_values: ["soon"]')
 
 
-def test_a_delimiter_within_values_is_told(tmp_path: Path) -> None:
+def test_delimiter_within_values_is_reported(tmp_path: Path) -> None:
     rows = [f"A,{day},90,5" for day in DAYS]
     stopped = result_of(tmp_path, "\n".join(["depot_id,date,demand", *rows])).stopped or ""
     assert "; values seem to hold the delimiter ',', as a decimal comma does: write them in quotes" in stopped
 
 
-def test_columns_of_a_wide_table_that_hold_no_readings_are_named(tmp_path: Path) -> None:
+def test_columns_of_a_wide_table_without_readings_are_named(tmp_path: Path) -> None:
     rows = [f"{day},{day:%a},{90 + day.day % 7},{80 + day.day % 5},{70 + day.day % 6}" for day in DAYS]
     content = "\n".join(["date,weekday,A,B,C", *rows])
     stopped = result_of(tmp_path, content, ", wide: depots").stopped or ""
@@ -158,7 +160,7 @@ def test_columns_of_a_wide_table_that_hold_no_readings_are_named(tmp_path: Path)
     assert result_of(tmp_path, content, ", wide: depots, ignore: [weekday]").accepted == 180
 
 
-def test_days_as_text_of_a_parquet_file_are_told(tmp_path: Path) -> None:
+def test_days_as_text_of_a_parquet_file_are_reported(tmp_path: Path) -> None:
     table = {"depot_id": ["A"] * 60, "date": [f"{day:%d/%m/%Y}" for day in DAYS], "demand": [7] * 60}
     pq.write_table(pa.table(table), tmp_path / "demand.parquet")
     text = f"name: t\nstate: {tmp_path}/var\ndemand: {{source: {{kind: parquet, path: demand.parquet}}}}\n"
@@ -178,13 +180,13 @@ def test_days_as_text_of_a_parquet_file_are_told(tmp_path: Path) -> None:
         ("depot_id,date,demand\n" + "A,2024-01-01\n" * 60, "gefunden Felder: 2, verlangt: 3 wie in der Kopfzeile"),
     ],
 )
-def test_hints_and_faults_are_told_in_the_readers_language(tmp_path: Path, content: str, german: str) -> None:
+def test_hints_and_errors_are_reported_in_the_language_of_the_reader(tmp_path: Path, content: str, german: str) -> None:
     result = result_of(tmp_path, content)
     with use_language("de"):
         assert german in " ".join(retold(stored(finding.message), finding.message) for finding in result.findings)
 
 
-def test_thousands_on_the_highest_counts_alone_stop_the_batch(tmp_path: Path) -> None:
+def test_thousands_only_on_the_highest_counts_stop_the_batch(tmp_path: Path) -> None:
     counts = ["1,020" if place % 12 == 3 else f"{900 + place}" for place in range(60)]
     stopped = result_of(tmp_path, long([f"{day}" for day in DAYS], counts)).stopped or ""
     assert 'all at one end of the counts of depot A; demand.source.thousands: "," would read all of them' in stopped

@@ -1,4 +1,4 @@
-"""Counts beside the days before them: what is a spike, what is another unit, and what real life must be let do."""
+"""Spikes and unit changes, compared with earlier days; and real events that are neither."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def last_only(counts: Floats, days: int = 1) -> Bools:
 
 
 def days_of(rule: str, counts: Floats, fresh: Bools | None = None, closed: Bools | None = None) -> list[int]:
-    """The days of the first depot that break a rule; the whole grid is fresh where nothing else is said."""
+    """Days of the first depot that break a rule; all cells are new by default."""
     cells = suspects(counts, np.isfinite(counts) if fresh is None else fresh, closed)[rule]
     return [int(day) for depot, day in zip(cells.depot, cells.day, strict=True) if depot == 0]
 
@@ -32,7 +32,7 @@ def days_of(rule: str, counts: Floats, fresh: Bools | None = None, closed: Bools
 # --- spikes -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_count_with_a_zero_too_many_is_a_spike_and_told_with_the_usual() -> None:
+def test_count_with_an_extra_zero_is_a_spike_and_reported_with_the_usual_count() -> None:
     counts = weeks(9)
     counts[0, -2] = 800  # a Saturday
     by_rule = suspects(counts, last_only(counts, 2))
@@ -41,42 +41,42 @@ def test_a_count_with_a_zero_too_many_is_a_spike_and_told_with_the_usual() -> No
     assert len(by_rule["unit_change"]) == 0
 
 
-def test_only_fresh_counts_are_suspects() -> None:
+def test_only_new_counts_are_suspects() -> None:
     counts = weeks(9)
     counts[0, -2] = 800
     assert days_of("spike", counts, last_only(counts)) == []
 
 
-def test_four_times_the_usual_is_a_good_day_and_a_low_count_is_no_spike() -> None:
+def test_four_times_the_usual_and_low_counts_are_not_spikes() -> None:
     counts = weeks(9)
     counts[0, -3:] = 4 * 60, 0, 1
     assert days_of("spike", counts) == []
 
 
-def test_the_factor_decides() -> None:
+def test_spike_factor_sets_the_threshold() -> None:
     counts = weeks(9)
-    counts[0, -1] = 130  # 6.5 Sundays, but not two Saturdays
-    counts[0, -2] = 500  # 6.25 Saturdays
+    counts[0, -1] = 130  # 6.5 times a Sunday, but less than twice a Saturday
+    counts[0, -2] = 500  # 6.25 times a Saturday
     fresh = last_only(counts, 2)
     assert suspects(counts, fresh)["spike"].day.tolist() == [61]
     assert len(suspects(counts, fresh, spike_factor=7)["spike"]) == 0
 
 
-def test_fewer_than_four_same_weekdays_tell_nothing() -> None:
+def test_fewer_than_four_same_weekdays_are_not_enough() -> None:
     counts = weeks(5)
-    counts[0, [27, 28]] = 4000  # the fourth Sunday has three before it, the fifth Monday four
+    counts[0, [27, 28]] = 4000  # the fourth Sunday has three before it, and the fifth Monday has four
     assert days_of("spike", counts) == [28]
     counts[0, 0] = np.nan
     assert days_of("spike", counts) == []
 
 
-def test_a_spike_does_not_make_the_next_one_usual() -> None:
+def test_spike_does_not_make_the_next_one_usual() -> None:
     counts = weeks(12)
     counts[0, [61, 68]] = 900
     assert days_of("spike", counts) == [61, 68]
 
 
-def test_days_after_a_count_do_not_excuse_it() -> None:
+def test_days_after_a_spike_do_not_excuse_it() -> None:
     counts = weeks(20)
     counts[0, 61] = 900
     counts[0, 62:] = np.nan
@@ -85,14 +85,14 @@ def test_days_after_a_count_do_not_excuse_it() -> None:
     assert days_of("spike", counts)[0] == 61
 
 
-def test_a_count_after_a_long_gap_is_let_in() -> None:
+def test_accepts_a_count_after_a_long_gap() -> None:
     counts = weeks(20)
     counts[0, 60:-1] = np.nan
     counts[0, -1] = 900
     assert days_of("spike", counts) == []
 
 
-def test_sundays_on_which_nobody_came_do_not_make_the_first_open_sunday_a_spike() -> None:
+def test_first_open_sunday_after_sundays_with_zeros_is_not_a_spike() -> None:
     counts = weeks(10)
     counts[0, 6::7] = 0
     counts[0, 69] = 95
@@ -101,19 +101,19 @@ def test_sundays_on_which_nobody_came_do_not_make_the_first_open_sunday_a_spike(
     assert days_of("spike", counts) == [69]
 
 
-def test_series_of_few_counts_and_many_zeros_have_no_spikes() -> None:
+def test_series_of_low_counts_and_many_zeros_have_almost_no_spikes() -> None:
     random = np.random.default_rng(5)
     counts = (random.negative_binomial(2, 0.25, (200, 400)) * (random.random((200, 400)) < 0.6)).astype(np.float32)
     assert sum(len(cells) for cells in suspects(counts, np.isfinite(counts)).values()) <= 8  # of 80,000
 
 
-def test_a_depot_that_opens_and_grows_tenfold_in_three_months_has_no_spikes() -> None:
+def test_depot_that_opens_and_grows_tenfold_in_three_months_has_no_spikes() -> None:
     random = np.random.default_rng(6)
     counts = random.poisson(20 * 10 ** (np.arange(180).clip(0, 90) / 90), (50, 180)).astype(np.float32)
     assert all(len(cells) == 0 for cells in suspects(counts, np.isfinite(counts)).values())
 
 
-def test_a_day_that_was_high_for_all_is_no_spike_of_anybody() -> None:
+def test_day_with_high_counts_at_all_depots_is_not_a_spike() -> None:
     counts = weeks(9, 6)
     counts[:, -1] *= [6, 7, 6.5, 8, 7, 30]
     assert suspects(counts, last_only(counts))["spike"].depot.tolist() == []
@@ -121,7 +121,7 @@ def test_a_day_that_was_high_for_all_is_no_spike_of_anybody() -> None:
     assert suspects(counts, last_only(counts))["spike"].depot.tolist() == [5]
 
 
-def test_closed_days_are_not_judged_and_tell_nothing() -> None:
+def test_closed_days_are_neither_judged_nor_used() -> None:
     counts = weeks(10)
     closed = np.zeros(counts.shape, bool)
     closed[0, 6::7] = True
@@ -134,7 +134,7 @@ def test_closed_days_are_not_judged_and_tell_nothing() -> None:
 
 
 @pytest.mark.parametrize("times", [10, 1000, 0.1, 0.001])
-def test_three_days_in_another_unit_are_a_change_and_no_spikes(times: float) -> None:
+def test_three_days_in_another_unit_are_a_change_and_not_spikes(times: float) -> None:
     counts = weeks(10)
     counts[0, 60:63] *= times
     assert days_of("unit_change", counts) == [60, 61, 62]
@@ -143,7 +143,7 @@ def test_three_days_in_another_unit_are_a_change_and_no_spikes(times: float) -> 
     assert days_of("unit_change", counts) == []
 
 
-def test_a_change_of_unit_begins_on_known_days_and_goes_on_beyond_days_without_counts() -> None:
+def test_unit_change_can_start_on_known_days_and_continue_over_missing_days() -> None:
     counts = weeks(10)
     counts[0, 60:66] *= 0.1
     counts[0, [61, 63]] = np.nan
@@ -153,14 +153,14 @@ def test_a_change_of_unit_begins_on_known_days_and_goes_on_beyond_days_without_c
 
 
 @pytest.mark.parametrize("left", [0.3, 0.15, 0.05, 0.02])
-def test_a_lockdown_is_no_change_of_unit(left: float) -> None:
+def test_lockdown_is_not_a_unit_change(left: float) -> None:
     random = np.random.default_rng(7)
     counts = random.poisson(weeks(12, 20) * 10).astype(np.float32)
     counts[:, 60:] = random.poisson(weeks(12, 20)[:, 60:] * 10 * left)
     assert len(suspects(counts, np.isfinite(counts))["unit_change"]) == 0
 
 
-def test_a_change_of_unit_is_seen_through_a_lockdown() -> None:
+def test_unit_change_is_detected_during_a_lockdown() -> None:
     counts = weeks(12, 6) * 10
     counts[:, 60:] *= 0.3
     counts[0, 70:75] *= 0.1
@@ -175,7 +175,7 @@ def test_one_day_of_most_depots_in_another_unit_is_enough() -> None:
     assert len(suspects(counts[:4], last_only(counts[:4]))["unit_change"]) == 0
 
 
-def test_a_christmas_at_about_a_tenth_for_all_is_no_change_of_unit() -> None:
+def test_christmas_at_about_a_tenth_for_all_depots_is_not_a_unit_change() -> None:
     counts = weeks(10, 10)
     counts[:, -1] *= [0.1, 0.09, 0.12, 0.11, 0.08, 0.1, 0.13, 0.2, 0.25, 0.05]
     assert len(suspects(counts, last_only(counts))["unit_change"]) == 0
@@ -183,7 +183,7 @@ def test_a_christmas_at_about_a_tenth_for_all_is_no_change_of_unit() -> None:
     assert len(suspects(counts, last_only(counts))["unit_change"]) == 10
 
 
-def test_depots_that_usually_have_few_do_not_tell_a_unit() -> None:
+def test_depots_with_usually_low_counts_do_not_show_a_unit_change() -> None:
     counts = np.full((1, 70), 19, np.float32)
     counts[0, 60:64] = 2
     assert days_of("unit_change", counts) == []
@@ -196,7 +196,7 @@ def test_depots_that_usually_have_few_do_not_tell_a_unit() -> None:
 
 
 def slowly(counts: Floats, fresh: Bools, closed: Bools, factor: float) -> dict[str, list[tuple[int, int]]]:
-    """What `suspects` answers, cell by cell."""
+    """Result of `suspects`, computed cell by cell."""
     counts = np.where(closed, np.float32(np.nan), counts)
     first = max(min(np.nonzero(fresh)[1]) - 28, 0)
     usual, ratio = slow_usual(counts, first)
@@ -215,7 +215,10 @@ def slowly(counts: Floats, fresh: Bools, closed: Bools, factor: float) -> dict[s
 
 
 def slow_usual(counts: Floats, first: int) -> tuple[Floats, Floats]:
-    """The median of eight same weekdays, and each count over it; NaN before `first` and where too few are known."""
+    """Median of eight same weekdays and the ratio of each count to it.
+
+    Both are NaN before `first` and if too few values are known.
+    """
     usual, ratio = (np.full(counts.shape, np.nan, np.float32) for _ in range(2))
     for d in range(len(counts)):
         for t in range(first, counts.shape[1]):
@@ -228,7 +231,7 @@ def slow_usual(counts: Floats, first: int) -> tuple[Floats, Floats]:
 
 
 def slow_feed(fresh: Bools, usual: Floats, ratio: Floats, first: int) -> tuple[Floats, list[int]]:
-    """What each day was like for all depots with something fresh: the median ratio, and the unit that most are in."""
+    """Median ratio and majority unit of each day, over all depots with new counts."""
     depots, days = ratio.shape
     level, unit = np.ones(days, np.float32), [0] * days
     middles = {}
@@ -256,7 +259,7 @@ def unit_of_most(ratios: list[float]) -> int:
 
 
 def slow_changes(usual: Floats, ratio: Floats, level: Floats, unit: list[int], first: int) -> set[tuple[int, int]]:
-    """Depot and day of the counts in another unit, of their depot or of the whole feed."""
+    """Depot and day of counts in another unit, of a single depot or of the whole feed."""
     changed = set()
     for d in range(len(ratio)):
         days = range(first, ratio.shape[1])
@@ -277,7 +280,7 @@ def near(ratio: float) -> bool:
 
 
 def runs(days: list[tuple[int, int, bool]]) -> list[list[int]]:
-    """Days of runs of one unit that at least three days, and half of the run's, are near."""
+    """Days of runs in one unit with at least three days, and half of the days, near that unit."""
     stretches: list[list[tuple[int, int, bool]]] = []
     for day in days:
         if stretches and stretches[-1][-1][1] == day[1]:
@@ -296,7 +299,7 @@ def runs(days: list[tuple[int, int, bool]]) -> list[list[int]]:
     new=st.sampled_from([1, 4, 90]),
     gaps=st.sampled_from([0.0, 0.3]),
 )
-def test_cells_found_together_are_those_found_one_by_one(
+def test_batch_search_finds_the_same_cells_as_a_search_by_cell(
     seed: int, depots: int, days: int, new: int, gaps: float
 ) -> None:
     random = np.random.default_rng(seed)
@@ -315,7 +318,7 @@ def test_cells_found_together_are_those_found_one_by_one(
         assert list(zip(cells.depot.tolist(), cells.day.tolist(), strict=True)) == expected[rule]
 
 
-def test_nothing_fresh_has_no_suspects() -> None:
+def test_no_new_counts_give_no_suspects() -> None:
     counts = weeks(9)
     assert all(len(cells) == 0 for cells in suspects(counts, np.zeros(counts.shape, bool)).values())
 
@@ -327,7 +330,7 @@ def left_of(rule: str, counts: Floats) -> list[int]:
     return without_returns(suspects(counts, np.isfinite(counts))[rule], counts).day.tolist()
 
 
-def test_demand_that_comes_back_to_what_it_was_is_no_spike_and_no_change_of_unit() -> None:
+def test_demand_that_returns_to_its_earlier_level_is_not_an_outlier() -> None:
     counts = weeks(40)
     counts[0, 84:182] = np.round(counts[0, 84:182] / 12)
     assert days_of("unit_change", counts) != []
@@ -335,14 +338,14 @@ def test_demand_that_comes_back_to_what_it_was_is_no_spike_and_no_change_of_unit
     assert [day for rule in ("spike", "unit_change") for day in left_of(rule, counts) if day >= 182] == []
 
 
-def test_a_depot_that_opens_after_weeks_of_zeros_has_no_spikes() -> None:
+def test_depot_that_opens_after_weeks_of_zeros_has_no_spikes() -> None:
     counts = np.zeros((1, 130), np.float32)
     counts[0, 100:] = [12, 34, 43, 60, 54, 90, 40, 38, 37, 52, *[60] * 20]
     assert days_of("spike", counts) != []
     assert left_of("spike", counts) == []
 
 
-def test_a_lone_spike_among_ordinary_days_stays_one() -> None:
+def test_single_spike_among_ordinary_days_remains_a_spike() -> None:
     counts = weeks(20)
     counts[0, 100] = 900
     assert left_of("spike", counts) == [100]
@@ -352,7 +355,7 @@ def test_a_lone_spike_among_ordinary_days_stays_one() -> None:
     assert left_of("spike", rare) == days_of("spike", rare)
 
 
-def test_a_unit_that_grows_tenfold_above_what_ever_was_stays_a_change() -> None:
+def test_tenfold_growth_above_any_earlier_count_remains_a_unit_change() -> None:
     counts = weeks(20)
     counts[0, 120:] *= 10
     assert left_of("unit_change", counts) == days_of("unit_change", counts) != []

@@ -1,4 +1,4 @@
-"""Outliers in real counts: what life brings is no outlier, and what is planted is found."""
+"""Outliers in real counts: real events pass, and planted outliers are found."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from forecaster.core.arrays import Bools, Doubles, Floats
 from forecaster.demand.sample.simulate import simulate
 from forecaster.demand.validation.outliers import suspects
 
-KEPT_FOR_MODELS = 56  # last days of each real set
-REAL = {  # set → rows that may be kept aside, of those known, as a first load
+KEPT_FOR_MODELS = 56  # last days of each real set, kept for model evaluation
+REAL = {  # set → maximum number of known cells that may be quarantined in a first load
     "rossmann": 0,
     "favorita_transactions": 0,
-    "chicago_l_stations": 0,  # holidays, games and strikes among them
+    "chicago_l_stations": 0,  # includes holidays, games and strikes
     "bayarea_bikeshare14": 0,
-    "muenster_bike_counters": 0,  # snow, lockdowns and Christmas among them
-    "melbourne_pedestrians": 8,  # three festival days; a sensor at a tenth for some days
-    "recruit_restaurants": 61,  # parties, or slips of a hand: 409 guests where 18 are usual
-    "nyc_taxi_apps_geo": 64,  # months that were reported in another way
+    "muenster_bike_counters": 0,  # includes snow, lockdowns and Christmas
+    "melbourne_pedestrians": 8,  # three festival days, and some days of a sensor at a tenth of its level
+    "recruit_restaurants": 61,  # parties or typing errors: 409 guests instead of the usual 18
+    "nyc_taxi_apps_geo": 64,  # months with another way of reporting
 }
 
 
 def real(folder: Path, name: str) -> tuple[Floats, Bools]:
-    """Counts and closed days of a real set, without the days that are kept for judging models."""
+    """Counts and closed days of a real set, without the days kept for model evaluation."""
     rows = pd.read_parquet(folder / f"{name}.parquet")
     rows["date"] = pd.to_datetime(rows["date"])
     rows = rows[rows["date"] <= rows["date"].max() - pd.Timedelta(days=KEPT_FOR_MODELS)]
@@ -47,7 +47,7 @@ def share_found(counts: Floats, closed: Bools, planted: Bools) -> float:
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_real_counts_pass_but_for_known_oddities(datasets: Path, name: str) -> None:
+def test_real_counts_pass_except_for_known_outliers(datasets: Path, name: str) -> None:
     counts, closed = real(datasets, name)
     by_rule = suspects(counts, np.isfinite(counts), closed)
     assert sum(len(cells) for cells in by_rule.values()) <= REAL[name]
@@ -63,9 +63,7 @@ def test_real_counts_pass_but_for_known_oddities(datasets: Path, name: str) -> N
         ("recruit_restaurants", 0.60, 0.94),
     ],
 )
-def test_slips_of_a_hand_in_real_counts_are_found(
-    datasets: Path, name: str, tenfold: float, hundredfold: float
-) -> None:
+def test_finds_typing_errors_in_real_counts(datasets: Path, name: str, tenfold: float, hundredfold: float) -> None:
     counts, closed = real(datasets, name)
     judged = (counts > 0) & ~closed
     judged &= np.cumsum(judged, axis=1) > 50
@@ -75,7 +73,7 @@ def test_slips_of_a_hand_in_real_counts_are_found(
         assert share_found(slipped, closed, planted) >= least
 
 
-def test_the_sample_fleet_is_clean_and_a_change_of_unit_in_it_is_found() -> None:
+def test_sample_fleet_is_clean_and_a_unit_change_in_it_is_found() -> None:
     rows = simulate(flaws=False).demand
     counts = rows.pivot(index="depot", columns="day", values="orders").to_numpy(np.float32)
     fresh = np.isfinite(counts)

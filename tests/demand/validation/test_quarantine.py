@@ -30,21 +30,21 @@ def slow_content(block: pd.DataFrame) -> list[str]:
 
 
 @pytest.mark.parametrize("name", COLUMNS)
-def test_whole_columns_become_the_json_that_each_row_alone_would_be(name: str) -> None:
+def test_whole_columns_give_the_same_json_as_single_rows(name: str) -> None:
     block = pd.DataFrame({name: COLUMNS[name], "row": range(len(TEXT))})
     assert quarantine.content(block).tolist() == slow_content(block[[name]])
 
 
-def test_content_of_no_rows_has_no_rows() -> None:
+def test_content_of_no_rows_is_empty() -> None:
     assert quarantine.content(pd.DataFrame(COLUMNS).head(0)).tolist() == []
 
 
-def test_an_id_is_the_digest_of_source_rule_and_content() -> None:
+def test_id_is_the_digest_of_source_rule_and_content() -> None:
     source, text = pd.Series(["a.csv"]).astype("category"), pd.Series(['{"depot": "Łódź"}'], dtype="str")
     digest = hashlib.sha256('a.csv\0spike\0{"depot": "Łódź"}'.encode()).hexdigest()
     assert quarantine.identity(source, "spike", text).tolist() == [digest[: quarantine.DIGITS]]
 
 
-def test_a_message_begins_with_the_place_and_a_shortened_depot() -> None:
+def test_message_starts_with_the_place_and_a_shortened_depot() -> None:
     rows = pd.DataFrame({"source": ["a.csv"] * 2, "row": [2, 3], "depot_id": pd.Categorical(["", "D" * 99])})
     assert quarantine.place(rows).tolist() == ["a.csv:2: depot ?", f"a.csv:3: depot {'D' * 59}…"]

@@ -1,4 +1,4 @@
-"""What the sources beside the demand say, and what is odd about them."""
+"""Reading of the reference sources (depots, aliases, events), and findings about invalid rows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def events(folder: Path, *lines: str) -> tuple[Any, list[Finding]]:
     return reference_tables.events(spec_of(folder), findings, NOW)[0], findings
 
 
-def test_an_event_of_one_row_and_old_columns_is_an_event_of_one_day(tmp_path: Path) -> None:
+def test_event_with_the_original_columns_lasts_one_day(tmp_path: Path) -> None:
     table, findings = events(tmp_path, "date,kind,name", "2024-03-05,promo,sale")
     assert list(table.columns) == EVENT
     assert table["date"].tolist() == [pd.Timestamp("2024-03-05")]
@@ -45,7 +45,7 @@ def test_an_event_of_one_row_and_old_columns_is_an_event_of_one_day(tmp_path: Pa
     assert not findings
 
 
-def test_events_and_depots_are_read_as_their_sources_write_them(tmp_path: Path) -> None:
+def test_reads_events_and_depots_in_the_notation_of_their_sources(tmp_path: Path) -> None:
     german = "source: {kind: csv, path: %s.csv, delimiter: ;, date_format: '%%d.%%m.%%Y'}"
     columns = "columns: {date: von, until: bis, kind: Aktion, name: Aktion, depot_id: Filiale}"
     (tmp_path / "pipeline.yaml").write_text(
@@ -68,7 +68,7 @@ def test_events_and_depots_are_read_as_their_sources_write_them(tmp_path: Path) 
     ]
 
 
-def test_a_declared_column_of_events_has_to_be_there(tmp_path: Path) -> None:
+def test_rejects_a_missing_declared_column_of_events(tmp_path: Path) -> None:
     write(tmp_path, "events", "date,kind,name", "2024-03-05,promo,sale")
     events = "{source: {kind: csv, path: events.csv}, columns: {until: bis}}"
     (tmp_path / "pipeline.yaml").write_text(
@@ -79,7 +79,7 @@ def test_a_declared_column_of_events_has_to_be_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("column", ["Until", "UNTIL", "until_"])
-def test_a_column_under_another_spelling_is_not_left_out_without_a_word(tmp_path: Path, column: str) -> None:
+def test_rejects_a_column_with_another_spelling(tmp_path: Path, column: str) -> None:
     with pytest.raises(SourceError, match=rf"found column '{column}', which is not read; wanted 'until', or its name"):
         events(tmp_path, f"date,{column},kind,name", "2024-03-05,2024-03-09,closure,rebuild")
     with pytest.raises(SourceError, match="found column 'Depot-ID', which is not read; wanted 'depot_id'"):
@@ -105,7 +105,7 @@ def test_until_is_the_last_day_and_leap_days_count(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("until", ["2024-03-04", "soon"])
-def test_an_event_that_ends_before_it_begins_or_never_is_left_out(tmp_path: Path, until: str) -> None:
+def test_drops_an_event_with_an_invalid_end(tmp_path: Path, until: str) -> None:
     table, (finding,) = events(tmp_path, "date,until,kind,name", f"2024-03-05,{until},promo,sale")
     assert table.empty
     assert (finding.rule, finding.severity, finding.count) == ("event_form", "warn", 1)
@@ -126,7 +126,7 @@ def test_an_event_that_ends_before_it_begins_or_never_is_left_out(tmp_path: Path
         ("0001-01-01", "0004-12-31", None, None),
     ],
 )
-def test_of_an_event_that_goes_on_the_days_count_that_may_matter(
+def test_keeps_only_the_relevant_days_of_a_long_event(
     tmp_path: Path, date: str, until: str, first: str | None, last: str | None
 ) -> None:
     table, findings = events(tmp_path, "date,until,kind,name", f"{date},{until},closure,rebuild")
@@ -135,7 +135,7 @@ def test_of_an_event_that_goes_on_the_days_count_that_may_matter(
     assert table["date"].tolist() == days.tolist()
 
 
-def test_a_zone_that_there_is_not_is_a_finding_and_nothing(tmp_path: Path) -> None:
+def test_unknown_zone_is_a_finding_and_becomes_null(tmp_path: Path) -> None:
     write(tmp_path, "depots", "depot_id,zone,city,country,subdivision", "A,Asia/Tokyo,,,", "B,,,,", "C,Asia/Tokio,,,")
     findings: list[Finding] = []
     table = reference_tables.depots(spec_of(tmp_path), findings)
@@ -152,7 +152,7 @@ def test_a_zone_that_there_is_not_is_a_finding_and_nothing(tmp_path: Path) -> No
         )
 
 
-def test_a_depot_that_closes_before_it_opens_is_a_finding(tmp_path: Path) -> None:
+def test_depot_that_closes_before_it_opens_is_a_finding(tmp_path: Path) -> None:
     rows = ["A,2026-09-01,2016-01-01", "B,2016-01-01,2026-09-01", "C,2016-01-01,2016-01-01", "D,2016-01-01,", "E,,"]
     write(tmp_path, "depots", "depot_id,opened,closed", *rows)
     spec = spec_of(tmp_path, "{source: {kind: csv, path: depots.csv}, columns: {opened: opened, closed: closed}}")
@@ -169,7 +169,7 @@ def test_a_depot_that_closes_before_it_opens_is_a_finding(tmp_path: Path) -> Non
     ]
 
 
-def test_a_byte_of_another_encoding_costs_an_attribute_or_its_row(tmp_path: Path) -> None:
+def test_byte_of_another_encoding_drops_an_attribute_or_its_row(tmp_path: Path) -> None:
     rows = ["A,,Köln,,", "B,,,,", "Köln,,,,", "D", "E,,Ulm,,"]
     content = "\n".join(["depot_id,zone,city,country,subdivision", *rows, ""])
     (tmp_path / "depots.csv").write_bytes(content.encode("cp1252"))
@@ -185,13 +185,13 @@ def test_a_byte_of_another_encoding_costs_an_attribute_or_its_row(tmp_path: Path
     ]
 
 
-def test_an_attribute_without_a_name_is_no_column(tmp_path: Path) -> None:
+def test_rejects_an_attribute_without_a_name(tmp_path: Path) -> None:
     write(tmp_path, "depots", "depot_id,city", "A,Bonn")
     with pytest.raises(SourceError, match="found columns depot_id, city; wanted ''"):
         reference_tables.depots(spec_of(tmp_path, "{source: {kind: csv, path: depots.csv}, static: ['']}"), [])
 
 
-def test_a_finding_names_the_lines_of_further_rows(tmp_path: Path) -> None:
+def test_finding_names_the_lines_of_further_rows(tmp_path: Path) -> None:
     odd = ["2024-02-30", "٢٠٢٤-٠٣-٠١", "x" * 5_000]
     table, (finding,) = events(tmp_path, "date,kind,name", "2024-03-05,promo,sale", *(f"{day},promo," for day in odd))
     assert (len(table), finding.count) == (1, 3)
@@ -199,14 +199,14 @@ def test_a_finding_names_the_lines_of_further_rows(tmp_path: Path) -> None:
     assert finding.message.endswith("the row is left out (also events.csv:4, events.csv:5)")
 
 
-def test_aliases_are_followed_and_the_odd_ones_told_of(tmp_path: Path) -> None:
+def test_follows_aliases_and_reports_invalid_ones(tmp_path: Path) -> None:
     write(
         tmp_path,
         "aliases",
         "alias,depot_id",
         "a,b",
         "b,c",
-        " a , b ",  # again
+        " a , b ",  # repeated
         "d,d",
         "e,",
         "f,g",
@@ -224,7 +224,7 @@ def test_aliases_are_followed_and_the_odd_ones_told_of(tmp_path: Path) -> None:
     ]
 
 
-def test_what_the_pipeline_file_declares_decides_how_severe_an_odd_row_is(tmp_path: Path) -> None:
+def test_declared_severity_applies_to_an_invalid_row(tmp_path: Path) -> None:
     write(tmp_path, "aliases", "alias,depot_id", "a,a")
     findings: list[Finding] = []
     reference_tables.aliases(spec_of(tmp_path, rules=", rules: {severity: {alias_form: stop}}"), findings)
@@ -234,7 +234,7 @@ def test_what_the_pipeline_file_declares_decides_how_severe_an_odd_row_is(tmp_pa
 LEVELS = "{source: {kind: csv, path: depots.csv}, static: [city], levels: [region, channel]}"
 
 
-def test_a_level_is_a_column_of_the_depots_source_that_no_model_reads(tmp_path: Path) -> None:
+def test_level_is_a_column_of_the_depots_source_that_models_do_not_read(tmp_path: Path) -> None:
     write(tmp_path, "depots", "depot_id,city,region,channel", "A,Ulm,south,web", "B,Bonn,west,shop")
     spec, findings = spec_of(tmp_path, LEVELS), list[Finding]()
     table = reference_tables.depots(spec, findings)
@@ -245,7 +245,7 @@ def test_a_level_is_a_column_of_the_depots_source_that_no_model_reads(tmp_path: 
     assert spec.depots.static == ("city",)
 
 
-def test_a_depot_without_a_value_of_a_level_is_told_of_with_its_row_and_the_key(tmp_path: Path) -> None:
+def test_depot_without_a_level_is_reported_with_its_row_and_the_key(tmp_path: Path) -> None:
     write(tmp_path, "depots", "depot_id,city,region,channel", "A,Ulm,,web", "B,Bonn,west,shop", "C,Bonn, ,shop")
     findings: list[Finding] = []
     reference_tables.depots(spec_of(tmp_path, LEVELS), findings)
@@ -260,14 +260,14 @@ def test_a_depot_without_a_value_of_a_level_is_told_of_with_its_row_and_the_key(
     assert findings[0].severity == "stop"
 
 
-def test_a_column_of_a_level_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_rejects_a_level_without_a_column(tmp_path: Path) -> None:
     write(tmp_path, "depots", "depot_id,city,area,channel", "A,Ulm,south,web")
     wanted = "depots.levels: depots.csv: found no column 'region', wanted one of the source's"
     with pytest.raises(SpecError, match=wanted):
         reference_tables.depots(spec_of(tmp_path, LEVELS), [])
 
 
-def test_a_level_with_a_value_for_nearly_each_depot_is_refused(tmp_path: Path) -> None:
+def test_rejects_a_level_with_a_value_for_nearly_every_depot(tmp_path: Path) -> None:
     rows = [f"D{number},Ulm,{number},web" for number in range(reference_tables.MOST_GROUPS + 1)]
     write(tmp_path, "depots", "depot_id,city,region,channel", *rows)
     with pytest.raises(SpecError) as caught:

@@ -48,9 +48,7 @@ def told(folder: Path, *lines: str, more: str = "") -> list[Finding]:
         ("St-Denis", "ST\u2212DENIS", "only in upper and lower case and dashes"),
     ],
 )
-def test_ids_that_differ_in_what_never_tells_depots_apart_are_named_with_their_days(
-    tmp_path: Path, old: str, new: str, kinds: str
-) -> None:
+def test_nearly_equal_ids_are_reported_with_their_days(tmp_path: Path, old: str, new: str, kinds: str) -> None:
     (finding,) = told(tmp_path, *rows(old, end=40), *rows(new, first=40), *rows("Birch"))
     days = f"depot {new!r}: found since 2024-02-10, which differs from {old!r}, silent since 2024-02-09, {kinds}"
     assert finding.message.startswith(days)
@@ -58,12 +56,12 @@ def test_ids_that_differ_in_what_never_tells_depots_apart_are_named_with_their_d
     assert (finding.severity, finding.places) == ("warn", ((new, "2024-02-29"),))
 
 
-def test_ids_that_both_come_on_the_same_days_are_named_too(tmp_path: Path) -> None:
+def test_similar_ids_with_counts_on_the_same_days_are_reported_as_well(tmp_path: Path) -> None:
     (finding,) = told(tmp_path, *rows("Cedar"), *rows("CEDAR", first=20))
     assert "found next to 'Cedar', which has counts on 40 of the same days and differs" in finding.message
 
 
-def test_a_night_that_brings_the_new_id_alone_names_the_old_one(tmp_path: Path) -> None:
+def test_run_with_only_the_new_id_names_the_old_one(tmp_path: Path) -> None:
     assert told(tmp_path, *rows("Cedar", end=40), *rows("Birch", end=40)) == []
     (finding,) = told(tmp_path, *rows("CEDAR", first=40), *rows("Birch", first=40))
     assert "'Cedar', silent since" in finding.message
@@ -73,25 +71,25 @@ def test_a_night_that_brings_the_new_id_alone_names_the_old_one(tmp_path: Path) 
     ("one", "other"),
     [("Cedar", "Cedar2"), ("1 1", "11"), ("1.5", "1.05"), ("A1", "A10"), ("0", "00a"), ("store_1_10", "store_110")],
 )
-def test_ids_that_differ_otherwise_are_two_depots(one: str, other: str) -> None:
+def test_ids_with_other_differences_are_two_depots(one: str, other: str) -> None:
     assert key(one) != key(other)
     assert list(pairs([one, other])) == []
 
 
-def test_each_way_of_writing_is_told_beside_the_one_before_it() -> None:
+def test_each_spelling_is_reported_with_the_one_before_it() -> None:
     assert list(pairs(["a", "b", "A", "ａ"])) == [("a", "A"), ("A", "ａ")]
     assert difference("a", "Ａ") == "only in Unicode form and upper and lower case"
 
 
 @given(st.lists(st.text("aAB01.,_- \t\u00a0\u200bß\n", max_size=6), unique=True, max_size=30))
-def test_of_many_ids_those_are_alike_that_have_one_key(ids: list[str]) -> None:
+def test_ids_with_the_same_key_are_similar(ids: list[str]) -> None:
     by_key: dict[str, list[str]] = {}
     for depot in ids:
         by_key.setdefault(key(depot), []).append(depot)
     assert list(pairs(ids)) == [pair for alike in by_key.values() for pair in pairwise(alike)]
 
 
-def test_what_the_aliases_make_one_depot_is_not_told_of(tmp_path: Path) -> None:
+def test_ids_joined_by_aliases_are_not_reported(tmp_path: Path) -> None:
     (tmp_path / "depots.csv").write_text("depot_id\nCEDAR\nBirch\n")
     (tmp_path / "renamed.csv").write_text("alias,depot_id\nCedar,CEDAR\n")
     more = "depots: {source: {kind: csv, path: depots.csv}, aliases: {source: {kind: csv, path: renamed.csv}}}"
@@ -102,7 +100,10 @@ ALIASES = "depots: {source: {kind: csv, path: depots.csv}, aliases: {source: {ki
 
 
 def left_out(folder: Path, *aliases: str) -> list[str]:
-    """What is told of counts of former ids, where all ids have counts and Birch is a former one as well."""
+    """Messages about counts of former IDs, given lines of the alias source.
+
+    Alder, Birch and Cedar have counts.
+    """
     (folder / "depots.csv").write_text("depot_id\nAlder\nElm\n")
     (folder / "aliases.csv").write_text("\n".join(["alias,depot_id", *aliases]) + "\n")
     lines = (*rows("Alder", first=30), *rows("Birch"), *rows("Cedar", end=40))
@@ -113,7 +114,7 @@ def left_out(folder: Path, *aliases: str) -> list[str]:
     return [finding.message for finding in findings if finding.rule == "alias_counts"]
 
 
-def test_counts_of_a_former_id_that_its_depot_leaves_out_are_told_of(tmp_path: Path) -> None:
+def test_reports_counts_of_a_former_id_that_its_depot_omits(tmp_path: Path) -> None:
     (message,) = left_out(tmp_path, "Birch,Alder")
     assert message.startswith(
         "depot 'Alder': found counts of its former id 'Birch' on 30 days, the last on 2024-02-29; its own counts "
@@ -124,11 +125,11 @@ def test_counts_of_a_former_id_that_its_depot_leaves_out_are_told_of(tmp_path: P
     assert "'Birch' on 30 days" in message
 
 
-def test_former_ids_of_a_depot_without_counts_of_its_own_leave_nothing_out(tmp_path: Path) -> None:
+def test_former_ids_of_a_depot_without_its_own_counts_omit_nothing(tmp_path: Path) -> None:
     assert left_out(tmp_path, "Birch,Elm", "Cedar,Elm", "Alder,Elm") == []
 
 
-def test_an_unknown_depot_is_answered_with_the_one_that_is_written_so(tmp_path: Path) -> None:
+def test_unknown_depot_is_reported_with_the_one_of_similar_spelling(tmp_path: Path) -> None:
     (tmp_path / "depots.csv").write_text("depot_id\nCedar\nBirch\n")
     more = "depots: {source: {kind: csv, path: depots.csv}}"
     (finding,) = told(tmp_path, *rows("CEDAR"), *rows("Birch"), more=more)

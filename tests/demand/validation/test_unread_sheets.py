@@ -34,7 +34,7 @@ def unread(folder: Path, sheets: Sheets, source: str = "", demand: str = "", hid
     return next((finding for finding in findings if finding.rule == "unread_sheets"), None)
 
 
-def test_a_sheet_for_each_month_is_a_finding_that_names_the_key(tmp_path: Path) -> None:
+def test_unread_sheets_of_other_months_are_a_finding_that_names_the_key(tmp_path: Path) -> None:
     sheets = {"Mai": month(5), "Juni": month(6), "Juli": month(7), "Notizen": [["Stand", "Quelle"], [1, "x"]]}
     finding = unread(tmp_path, sheets)
     assert finding is not None
@@ -47,7 +47,7 @@ def test_a_sheet_for_each_month_is_a_finding_that_names_the_key(tmp_path: Path) 
     assert unread(tmp_path, sheets, ', sheet: "*"') is None
 
 
-def test_a_sheet_that_is_hidden_or_of_another_form_holds_no_readings(tmp_path: Path) -> None:
+def test_hidden_sheets_and_sheets_of_another_form_have_no_readings(tmp_path: Path) -> None:
     others = {"Juni": [["Tag", "Preis"], [date(2026, 6, 1), 3]], "Juli": month(7)}
     assert unread(tmp_path, {"Mai": month(5), **others}, hidden="Juli") is None
 
@@ -56,16 +56,18 @@ def test_a_sheet_that_is_hidden_or_of_another_form_holds_no_readings(tmp_path: P
     ("sheet", "names"),
     [("Juni", "'Juli'"), ("1", "'Juni', 'Juli'"), ("Juli", None)],
 )
-def test_beside_a_declared_sheet_those_with_newer_days_are_named(tmp_path: Path, sheet: str, names: str | None) -> None:
+def test_sheets_with_days_newer_than_the_declared_sheet_are_named(
+    tmp_path: Path, sheet: str, names: str | None
+) -> None:
     finding = unread(tmp_path, {"Mai": month(5), "Juni": month(6), "Juli": month(7)}, f", sheet: {sheet}")
     assert (finding and f"not read ({names})" in finding.message) == (names and True)
 
 
-def test_a_plan_of_days_to_come_is_not_newer_than_the_declared_sheet(tmp_path: Path) -> None:
+def test_plan_of_future_days_is_not_newer_than_the_declared_sheet(tmp_path: Path) -> None:
     assert unread(tmp_path, {"Ist": month(7, 19), "Plan": month(7, 31)}, ", sheet: Ist") is None
 
 
-def test_sheets_with_a_column_a_day_have_their_other_columns_in_common(tmp_path: Path) -> None:
+def test_sheets_with_one_column_per_day_are_compared_by_their_other_columns(tmp_path: Path) -> None:
     def wide(number: int) -> list[list[Any]]:
         return [["Standort", *(f"2026-0{number}-{day:02d}" for day in range(1, 15))], ["A", *range(90, 104)]]
 
@@ -75,7 +77,7 @@ def test_sheets_with_a_column_a_day_have_their_other_columns_in_common(tmp_path:
     assert "not read ('Juni')" in finding.message
 
 
-def test_where_sheets_may_be_depots_the_way_out_is_a_column(tmp_path: Path) -> None:
+def test_finding_suggests_a_depot_column_if_sheets_can_be_depots(tmp_path: Path) -> None:
     def depot(level: int) -> list[list[Any]]:
         return [["Tag", "Pakete"], *([date(2026, 7, day), level + day % 7] for day in range(1, 15))]
 

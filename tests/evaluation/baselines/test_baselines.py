@@ -1,4 +1,5 @@
-"""Every baseline forecasts from what lay before its cutoff, and says something sensible of every depot."""
+"""Every baseline forecasts from the days before its cutoff, and gives a sensible forecast for every
+depot."""
 
 from __future__ import annotations
 
@@ -21,12 +22,12 @@ from forecaster.evaluation.baselines.statsforecast import fill_gaps
 from forecaster.serving.fallback import seasonal_naive
 from tests.panels import LEVELS, NAN, bare, panel
 
-EMPTY, GAPS = 3, 1  # a depot of which nothing is known, and one with unknown and closed days
+EMPTY, GAPS = 3, 1  # a depot without known days, and one with unknown and closed days
 
 
 @cache
 def tonight() -> Panel:
-    """Four depots and 150 days: one of them with gaps and closed Sundays, one of them new."""
+    """Four depots over 150 days: one of them with gaps and closed Sundays, one of them new."""
     ordinary = panel(4, 150, 7)
     demand, open_ = ordinary.demand.copy(), ordinary.open.copy()
     demand[EMPTY] = demand[GAPS, 30:41] = demand[GAPS, -2:] = NAN
@@ -63,7 +64,7 @@ def test_a_weekly_rhythm_is_forecast(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", baselines.NAMES)
-def test_what_comes_after_the_cutoff_changes_nothing(name: str) -> None:
+def test_days_after_the_cutoff_have_no_effect(name: str) -> None:
     cutoff = before().cutoff
     demand = tonight().demand.copy()
     demand[:, before().history :] *= 100
@@ -74,12 +75,13 @@ def test_what_comes_after_the_cutoff_changes_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", baselines.NAMES)
-def test_new_history_is_seen(name: str) -> None:
+def test_new_history_is_used(name: str) -> None:
     later = tonight()
     doubled = later.demand.copy()
     doubled[0, before().history :] *= 2
     plain, raised = fitted(name)(later), fitted(name)(replace(later, demand=doubled))
-    assert raised.median[0].sum() > plain.median[0].sum()  # a stable past may make a method cautious, not deaf
+    # a stable past may make a method slow to react, but it must react
+    assert raised.median[0].sum() > plain.median[0].sum()
     np.testing.assert_allclose(raised.median[2], plain.median[2], rtol=0.05)
 
 
@@ -91,7 +93,7 @@ def test_a_depot_without_history_gets_the_seasonal_naive(name: str) -> None:
 
 
 @pytest.mark.parametrize("module", ["lightgbm", "prophet", "statsforecast"])
-def test_a_missing_package_says_what_installs_it(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
+def test_a_missing_package_is_reported_with_the_install_command(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     monkeypatch.delitem(sys.modules, "statsforecast.models", raising=False)
     name = {"statsforecast": "theta"}.get(module, module)
@@ -105,12 +107,12 @@ def test_a_missing_package_says_what_installs_it(monkeypatch: pytest.MonkeyPatch
         assert retold(stored(missing), "").startswith(f"el modelo de referencia {name} necesita el paquete ")
 
 
-def test_an_unknown_baseline_is_refused_with_those_that_there_are() -> None:
+def test_an_unknown_baseline_is_rejected_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match="unknown baseline 'sarima'; wanted one of seasonal_naive, "):
         baselines.fit("sarima", tonight(), LEVELS)
 
 
-def test_the_seasonal_naive_is_the_one_that_goes_out() -> None:
+def test_the_seasonal_naive_baseline_matches_the_published_fallback() -> None:
     np.testing.assert_allclose(
         fitted("seasonal_naive")(before()).quantiles, seasonal_naive(before(), LEVELS).quantiles, rtol=1e-5
     )
@@ -118,13 +120,13 @@ def test_the_seasonal_naive_is_the_one_that_goes_out() -> None:
 
 def test_the_window_average_is_the_mean_of_the_last_four_known_same_weekdays() -> None:
     weeks = np.arange(1.0, 7.0)[:, None] * 10 + np.arange(7.0)  # week 1: 10 … 16, week 6: 60 … 66
-    weeks[5, 2] = weeks[3, 2] = NAN  # the third weekday: 52, 32, 22 and 12 are left
+    weeks[5, 2] = weeks[3, 2] = NAN  # the third weekday: 52, 32, 22 and 12 remain
     predict = baselines.fit("seasonal_window_average", bare(weeks.reshape(1, -1)), LEVELS)
     median = predict(bare(weeks.reshape(1, -1))).median[0]
     np.testing.assert_allclose(median, [45, 46, (52 + 32 + 22 + 12) / 4, 48, 49, 50, 51], rtol=1e-6)
 
 
-def test_the_window_average_leaves_closed_days_out() -> None:
+def test_the_window_average_ignores_closed_days() -> None:
     counts = np.full((1, 42), 8.0)
     counts[0, 35] = 0
     predict = baselines.fit("seasonal_window_average", bare(counts), LEVELS)
@@ -141,7 +143,7 @@ def test_gaps_are_filled_by_the_same_weekday() -> None:
     np.testing.assert_array_equal(fill_gaps(never)[0, 5:8], [12, 7, 2])
 
 
-def test_prophet_is_quiet_and_leaves_the_random_numbers_alone(
+def test_prophet_logs_nothing_and_keeps_the_global_random_state(
     caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     np.random.seed(7)

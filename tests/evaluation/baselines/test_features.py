@@ -1,4 +1,4 @@
-"""The features of the gradient-boosted baseline look at nothing that was not known at the cutoff."""
+"""The features of the gradient-boosted baseline use nothing that was unknown at the cutoff."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_row_is_the_same_in_training_and_when_forecasting() -> None:
     np.testing.assert_allclose(Table(recent).matrix(rows(3, LOOKBACK - 1, 7)), training, rtol=1e-4, atol=1e-5)
 
 
-def test_lags_and_same_weekdays_are_those_before_the_cutoff() -> None:
+def test_lags_and_same_weekdays_precede_the_cutoff() -> None:
     counts = np.exp(np.arange(35.0) / 10)[None] - 1  # its logarithms are 0, 0.1, 0.2 …
     table, at = Table(bare(counts)), rows(1, 34, 7)
     level = np.arange(7, 35).mean() / 10
@@ -46,7 +46,7 @@ def test_lags_and_same_weekdays_are_those_before_the_cutoff() -> None:
     assert table.level_at(at) == pytest.approx(level, rel=1e-4)
 
 
-def test_a_covariate_beyond_the_horizon_is_not_known() -> None:
+def test_a_covariate_beyond_the_horizon_is_nan() -> None:
     tonight = panel(1, 60, 3)
     feature = column(Table(tonight), "covariate promo +2", rows(1, 40, 3))
     np.testing.assert_array_equal(feature, [tonight.covariates[0, 43, 0], NAN, NAN])

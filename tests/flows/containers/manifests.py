@@ -1,7 +1,9 @@
-"""Page and inference of `flows/kubernetes/single` as podman plays them: on this machine's network and ports.
+"""Page and inference of `flows/kubernetes/single`, run by podman on this machine's network and
+ports.
 
-Podman takes a claim for a volume of that name. What it cannot do as a cluster does is left out: the secret, which is
-given as variables; the hook before the end; and probes, for which it would call curl in the container.
+Podman uses the volume that has the name of a claim. Features that it lacks compared with a cluster
+are removed: the secret, which is passed as variables; the pre-stop hook; and probes, for which it
+would call curl in the container.
 """
 
 from __future__ import annotations
@@ -26,21 +28,22 @@ PODMAN = ("podman", "--runtime", "runc")
 
 @dataclass(frozen=True)
 class Played:
-    """A container of the manifests: its name, where its two ports answer, and the paths that its probes ask for."""
+    """A container of the manifests: its name, the addresses of its two ports, and the paths of its
+    probes."""
 
     container: str
     address: str
     metrics: str
     probes: Sequence[str]
-    begun: float = 0.0  # when podman was told to play, as `time.perf_counter` counts
+    begun: float = 0.0  # start of `podman play`, as in `time.perf_counter`
 
     def pid(self) -> int:
-        """Its first process, as this machine counts them."""
+        """Return the PID of its first process on this machine."""
         return pid_of(self.container)
 
 
 def pid_of(container: str) -> int:
-    """The first process of a container, as this machine counts them."""
+    """Return the PID of a container's first process on this machine."""
     return int(_podman("inspect", "--format", "{{.State.Pid}}", container))
 
 
@@ -53,8 +56,8 @@ def playing(
     *,
     host: str = "0.0.0.0",
 ) -> Iterator[dict[str, Played]]:
-    """The deployments by name, in podman, on a copy of a folder as their claim; the file that is played lies in
-    `folder`. They listen on `host`. All of it is gone afterwards."""
+    """Run the deployments by name, in podman, with a copy of `state` as their volume; `folder` gets
+    the manifest file. They listen on `host`, and are removed afterwards."""
     volume = f"forecaster-test-{free_port()}"
     play = (*PODMAN, "play", "kube", "--network", "host")
     command = ["kubectl", "kustomize", str(OVERLAY)]
@@ -84,7 +87,8 @@ def _podman(*words: str) -> str:
 
 
 def _rewrite(manifest: dict[str, Any], volume: str, environment: Mapping[str, str], host: str) -> Played:
-    """The manifest with ports that are free, the volume and the variables; what was in it, as it answers now."""
+    """Set free ports, the volume and the variables in a manifest; returns its container with its
+    addresses."""
     pod = manifest["spec"]["template"]["spec"]
     [container] = pod["containers"]
     ports = {str(port["containerPort"]): free_port() for port in container.pop("ports")}
@@ -103,7 +107,7 @@ def _rewrite(manifest: dict[str, Any], volume: str, environment: Mapping[str, st
         if "persistentVolumeClaim" in place:
             place["persistentVolumeClaim"]["claimName"] = volume
     name = manifest["metadata"]["name"]
-    # Podman's name of the first pod of a deployment, and of its container.
+    # Podman's names for the first pod of a deployment, and for its container.
     return Played(
         f"{name}-pod-0-{container['name']}", f"http://127.0.0.1:{web}", f"http://127.0.0.1:{metrics}/metrics", probes
     )

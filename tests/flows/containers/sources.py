@@ -1,4 +1,4 @@
-"""What goes into an image, as one digest: `python -m tests.flows.containers.sources` prints it."""
+"""Digest of an image's sources; `python -m tests.flows.containers.sources` prints it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ PARTS = ("forecaster", "flows", "dashboards", "pyproject.toml", "requirements.lo
 
 
 def digest() -> str:
-    """SHA-256 over the names and contents of all files that an image takes from this checkout."""
+    """Return the SHA-256 of the names and contents of all files that an image takes from this
+    checkout."""
     content = hashlib.sha256()
     for part in PARTS:
         for file in sorted([ROOT / part, *(ROOT / part).rglob("*")]):

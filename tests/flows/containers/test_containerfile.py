@@ -1,4 +1,4 @@
-"""The Containerfile holds to what it says: stages that there are, hashes of all that is installed, nobody as user."""
+"""The Containerfile is consistent: existing stages, hashes for all packages, an unprivileged user."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from docs.dependencies import LOCK, bill_of_materials, locked_packages
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "flows" / "containers"
 TARGETS = ("serve", "night", "night-gpu")
-MADE = re.compile(r"build/sbom/[\w-]+\.cdx\.json")  # by `make images`
+MADE = re.compile(r"build/sbom/[\w-]+\.cdx\.json")  # created by `make images`
 
 
 @dataclass
 class Stage:
-    """A stage: what it is built on, and its instructions."""
+    """A stage: its base and its instructions."""
 
     base: str
     lines: list[tuple[str, str]] = field(default_factory=list)  # instruction, and the rest
@@ -28,7 +28,7 @@ class Stage:
 
 
 def stages() -> dict[str, Stage]:
-    """The stages by name, in their order; lines that go on are put together."""
+    """Return the stages by name, in order; continued lines are joined."""
     text = (FOLDER / "Containerfile").read_text("utf-8")
     text = re.sub(r"(?m)^\s*#.*\n", "", text).replace("\\\n", " ")
     by_name: dict[str, Stage] = {}
@@ -50,12 +50,12 @@ STAGES = stages()
 
 
 def lineage(name: str) -> list[Stage]:
-    """A stage and those that it is built on, the first of them first."""
+    """Return a stage and its bases, the first base first."""
     return [*(lineage(STAGES[name].base) if STAGES[name].base in STAGES else []), STAGES[name]]
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_an_image_runs_as_nobody_with_a_bill_of_its_own(target: str) -> None:
+def test_an_image_runs_unprivileged_with_its_own_bill_of_materials(target: str) -> None:
     last = {name: rest for stage in lineage(target) for name, rest in stage.lines}
     assert last["USER"] == "10001:10001"
     assert last["ENTRYPOINT"] == '["forecaster"]'
@@ -70,10 +70,10 @@ def test_images_are_built_in_the_format_that_keeps_the_health_check() -> None:
     assert re.search(r"buildah bud --format docker\b", makefile)
 
 
-def test_what_is_copied_is_there_and_comes_from_an_earlier_stage() -> None:
+def test_copied_files_exist_or_come_from_an_earlier_stage() -> None:
     names = list(STAGES)
     for name, stage in STAGES.items():
-        assert not stage.of("ADD"), name  # which also fetches, and unpacks
+        assert not stage.of("ADD"), name  # ADD can also download and unpack
         for rest in stage.of("COPY"):
             *sources, _ = rest.split()
             if sources[0].startswith("--from="):
@@ -83,7 +83,7 @@ def test_what_is_copied_is_there_and_comes_from_an_earlier_stage() -> None:
                 assert MADE.fullmatch(source) or (ROOT / source).exists(), rest
 
 
-def test_all_that_is_installed_has_its_hash_or_is_our_own_wheel() -> None:
+def test_every_installed_package_has_a_hash_or_is_our_own_wheel() -> None:
     runs = [command for stage in STAGES.values() for rest in stage.of("RUN") for command in re.split("&&|;", rest)]
     installs = [command for command in runs if "pip install" in command]
     assert len(installs) == 6
@@ -97,7 +97,7 @@ def test_all_that_is_installed_has_its_hash_or_is_our_own_wheel() -> None:
         assert "wget" not in command, command
 
 
-def test_cuda_s_packages_have_hashes_and_are_of_the_locked_jax_and_of_no_other_image() -> None:
+def test_cuda_packages_have_hashes_match_the_locked_jax_and_are_in_no_other_image() -> None:
     ours = {package.name: package.version for package in locked_packages(LOCK.read_text("utf-8"))}
     text = (FOLDER / "night-gpu.lock").read_text("utf-8")
     of_cuda = {package.name: package for package in locked_packages(text)}

@@ -1,6 +1,7 @@
-"""The images really run: page, predictions and whole nights, as nobody, on a root that is only read, within a limit.
+"""The images work: page, predictions and whole runs, as an unprivileged user, with a read-only root
+and a memory limit.
 
-They are built by `make images`; images of other sources than these are not looked at.
+They are built by `make images`; images of other sources are skipped.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ KILLED = 137  # 128 + SIGKILL
 
 
 def image(name: str) -> str:
-    """The image, if it was built of these sources; a reason to skip otherwise."""
+    """Return the image if it was built from these sources; skip the test otherwise."""
     if shutil.which("podman") is None or os.geteuid() != 0:
         pytest.skip("podman is not installed, or this is not root: the images are not run")
     reference = f"localhost/forecaster:{name}"
@@ -51,12 +52,13 @@ def image(name: str) -> str:
 
 
 def state(folder: Path) -> tuple[str, ...]:
-    """The folder as the pipeline's, and the only other place that can be written."""
+    """Return the options that mount the folder as the pipeline's, next to the only other writable
+    place."""
     return ("--tmpfs", "/tmp", "--volume", f"{folder}:/srv/forecaster")
 
 
 def run(name: str, folder: Path, *arguments: str, memory: str = "2g") -> subprocess.CompletedProcess[str]:
-    """`forecaster …` in a container, with the folder as its state."""
+    """Run `forecaster …` in a container, with the folder as its state."""
     command = (*PODMAN, "run", "--rm", "--network", "host", *HARDENED, "--memory", memory)
     return subprocess.run(
         [*command, *state(folder), image(name), *arguments],
@@ -69,7 +71,8 @@ def run(name: str, folder: Path, *arguments: str, memory: str = "2g") -> subproc
 
 @contextmanager
 def serving(folder: Path, *arguments: str) -> Iterator[tuple[str, str]]:
-    """A server of the image, its address and the name of its container; it ends by itself on SIGTERM."""
+    """Run a server of the image; yields its address and the name of its container. It must end on
+    SIGTERM."""
     port = free_port()
     name = f"forecaster-test-{port}"
     command = (*PODMAN, "run", "--rm", "--name", name, "--network", "host", *HARDENED, "--memory", "512m")
@@ -98,7 +101,7 @@ def serving(folder: Path, *arguments: str) -> Iterator[tuple[str, str]]:
 
 
 def answer(address: str | urllib.request.Request, seconds: float = 60.0) -> bytes:
-    """What it answers, as soon as it does."""
+    """Return the first successful answer."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         with suppress(OSError, urllib.error.URLError), urllib.request.urlopen(address, timeout=5) as response:
@@ -110,7 +113,7 @@ def answer(address: str | urllib.request.Request, seconds: float = 60.0) -> byte
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sample's folder after a whole night in the image for nights."""
+    """Return the sample's folder after a whole run in the image `night`."""
     image("night")
     folder = tmp_path_factory.mktemp("container") / "fleet"
     command = [sys.executable, "-m", "forecaster", "init", str(folder), "--end", "2026-10-31"]
@@ -130,7 +133,7 @@ def test_the_page_shows_what_a_night_in_a_container_published(fleet: Path) -> No
         assert b"NYC-01" in answer(f"{address}/depot/NYC-01")
 
 
-def test_inference_says_what_the_page_shows(fleet: Path) -> None:
+def test_inference_forecasts_the_published_depots(fleet: Path) -> None:
     with serving(fleet, "infer", "/srv/forecaster/pipeline.yaml") as (address, _):
         answer(f"{address}/v2/health/ready")
         request = urllib.request.Request(
@@ -142,7 +145,8 @@ def test_inference_says_what_the_page_shows(fleet: Path) -> None:
 
 
 def test_page_and_inference_run_from_the_manifests_of_one_node(fleet: Path, tmp_path: Path) -> None:
-    """`podman play kube`: their arguments, accounts, read-only roots and probes, on a copy of the night's folder."""
+    """Uses `podman play kube` with their arguments, accounts, read-only roots and probes, on a copy
+    of the run's folder."""
     image("serve")
     if shutil.which("kubectl") is None:
         pytest.skip("kubectl is not installed: it puts the manifests together")
@@ -174,12 +178,12 @@ def test_predictions_are_published_by_the_champion(fleet: Path) -> None:
     assert published["tier"] == "champion"
 
 
-def test_a_night_that_is_killed_at_its_memory_s_limit_is_made_up_for_by_the_next(fleet: Path) -> None:
+def test_a_run_killed_at_its_memory_limit_is_made_up_for_by_the_next(fleet: Path) -> None:
     arguments = ("run", "/srv/forecaster/pipeline.yaml", "--plain", "--as-of", "2026-11-02")
     process = run("night", fleet, *arguments, memory="250m")
     assert process.returncode == KILLED, process.stderr
     with serving(fleet, "serve", "/srv/forecaster/pipeline.yaml") as (address, _):
-        assert b"NYC-01" in answer(f"{address}/depot/NYC-01")  # what was published before
+        assert b"NYC-01" in answer(f"{address}/depot/NYC-01")  # the previous publication
     process = run("night", fleet, *arguments)
     assert process.returncode in (0, 3), process.stderr
     assert "published in" in process.stderr
@@ -193,7 +197,7 @@ def test_the_root_of_the_image_cannot_be_written(fleet: Path) -> None:
     assert "Read-only file system" in process.stderr
 
 
-def test_the_bill_of_materials_is_where_the_label_says(fleet: Path) -> None:
+def test_the_label_points_to_the_bill_of_materials(fleet: Path) -> None:
     reference = image("serve")
     label = '{{index .Config.Labels "io.forecaster.sbom"}}'
     inspect = ["podman", "image", "inspect", "--format", label, reference]

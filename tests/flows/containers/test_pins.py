@@ -1,4 +1,4 @@
-"""What an image installs is what the lock pins, with its hashes."""
+"""Images install exactly what the lock pins, with hashes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_each_package_of_an_image_is_pinned_as_in_the_lock(image: str) -> None:
     assert all(package.hashes for package in pinned)
 
 
-def test_a_night_has_all_that_its_extras_ask_for_and_nothing_of_the_tests() -> None:
+def test_the_night_image_has_all_extras_and_no_test_packages() -> None:
     names = set((FOLDER / "night.txt").read_text("utf-8").split())
     asked = list(dependencies((FOLDER.parents[1] / "pyproject.toml").read_text("utf-8")))
     without = {"dev", "docs"}
@@ -35,7 +35,7 @@ def test_the_page_s_image_has_no_lake_and_nothing_that_trains() -> None:
     assert not {"jax", "flax", "mlflow", "prefect", "pandas", "pyarrow", "deltalake"} & names
 
 
-def test_a_package_that_the_lock_does_not_pin_is_named() -> None:
+def test_names_packages_missing_from_the_lock() -> None:
     with pytest.raises(ValueError, match="does not pin nothing-like-it"):
         pins_of("numpy==2.4.6 \\\n    --hash=sha256:00\n", {"numpy", "nothing-like-it"})
     assert (

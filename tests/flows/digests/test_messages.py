@@ -1,4 +1,4 @@
-"""Links in messages lead to the pages, wherever these are served."""
+"""Links in messages point to the pages, wherever they are served."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_each_link_of_a_message_has_the_prefix_of_its_pipeline(tmp_path: Path, p
     assert not base or f"{base}/depot/BOS-01" in links
 
 
-def test_pipelines_served_together_whose_links_lead_past_their_pages_are_named(tmp_path: Path) -> None:
+def test_names_pipelines_served_together_with_dead_links(tmp_path: Path) -> None:
     one, other = (
         '{access: {url: "https://depots.example"}}',
         '{together: true, access: {url: "https://depots.example"}}',

@@ -1,5 +1,5 @@
-"""Morning digests go out: by a real mail server on this machine and a real web server, once a day, and no failure of
-theirs is the night's."""
+"""Delivery of morning digests by a real local mail server and web server: once a day, without
+effect of failures on the run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ TO_CHAT = "  - {to: slack-webhook/depots, language: de}\n"
 
 
 class Inbox:
-    """Keeps what a mail server was handed; a recipient who is named `refused` is not taken."""
+    """Collects the mails of a server; rejects recipients named `refused`."""
 
     def __init__(self) -> None:
         self.mails: list[tuple[str, EmailMessage]] = []
@@ -60,7 +60,7 @@ class Inbox:
         return "250 OK"
 
     def text(self, to: str, form: str = "html") -> str:
-        """Of the last mail to an address."""
+        """Return the text of the last mail to an address."""
         message = next(message for address, message in reversed(self.mails) if address == f"{to}@fleet.example")
         part = message.get_body((form,))
         assert part is not None
@@ -69,7 +69,7 @@ class Inbox:
 
 @contextmanager
 def mail_server() -> Iterator[tuple[int, Inbox]]:
-    """An SMTP server (RFC 5321) that asks for a user and a password, and what it was handed."""
+    """Run an SMTP server (RFC 5321) with authentication; yields its port and its inbox."""
     from aiosmtpd.controller import Controller
     from aiosmtpd.smtp import AuthResult
 
@@ -94,7 +94,7 @@ def mail_server() -> Iterator[tuple[int, Inbox]]:
 
 @pytest.fixture
 def inbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[Inbox]:
-    """A mail server, with blocks that lead to it."""
+    """A mail server, with notification blocks that use it."""
     from flows.notify import Email
 
     with mail_server() as (port, inbox):
@@ -108,7 +108,7 @@ def inbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[Inbox]:
 
 @pytest.fixture
 def chat(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """What is posted to Slack, whose address is this machine's here."""
+    """Bodies posted to Slack, whose address is replaced by a local one."""
     from apprise.plugins.slack import NotifySlack
     from prefect.blocks.notifications import SlackWebhook
 
@@ -148,19 +148,19 @@ def test_mail_and_chat_get_their_digests_once_a_day(tmp_path: Path, inbox: Inbox
     assert not {"<img", "<link", "<script", "url("} & set(page.split())
     assert "Wed 18 Jun, tomorrow: 364 orders (280–448), 9 drivers" in " ".join(inbox.text("bos-01", "plain").split())
     [posted] = chat
-    assert "alle 6 Depots, morgen, Mi., 18. Juni: 1.451 Auftr" in posted  # in German, whose letters JSON escapes
+    assert "alle 6 Depots, morgen, Mi., 18. Juni: 1.451 Auftr" in posted  # in German; JSON escapes the umlauts
     assert send(spec, again=True).sent == 3
     assert send(spec, NOON + timedelta(days=1)).sent == 3
 
 
-def test_a_refresh_is_told_where_it_changes_a_crew_and_not_otherwise(tmp_path: Path, inbox: Inbox) -> None:
+def test_a_refresh_is_sent_only_if_it_changes_a_crew(tmp_path: Path, inbox: Inbox) -> None:
     spec = pipeline(tmp_path, TO_BOSTON + TO_DEPOT)
     send(spec)
     same = publication(run_id="refresh-1", published_at=NOON, as_of=NOON, model="harbor-fleet v4")
     fill(spec.ledger_url, same)
     assert send(spec, NOON).sent == 0
     depots = list(same.depots)
-    tomorrow = replace(depots[3].days[1], drivers=5)  # BOS-02, of 4
+    tomorrow = replace(depots[3].days[1], drivers=5)  # BOS-02, from 4
     depots[3] = replace(depots[3], days=(depots[3].days[0], tomorrow, *depots[3].days[2:]))
     fill(spec.ledger_url, replace(same, run_id="refresh-2", depots=tuple(depots)))
     assert send(spec, NOON).sent == 1
@@ -173,7 +173,7 @@ def test_a_refresh_is_told_where_it_changes_a_crew_and_not_otherwise(tmp_path: P
     assert send(spec, NOON).sent == 0
 
 
-def test_changes_of_the_published_schedule_are_told_once_to_whom_they_concern_in_their_language(
+def test_changes_of_the_schedule_are_sent_once_to_affected_receivers_in_their_language(
     tmp_path: Path, inbox: Inbox, chat: list[str]
 ) -> None:
     notice = (
@@ -196,9 +196,9 @@ def test_changes_of_the_published_schedule_are_told_once_to_whom_they_concern_in
     assert send(spec).sent == 3
     with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
         schedules.publish_days(connection, spec.name, depots, days, spec.staffing, by="Ana", at=NOON + hour)
-    assert send(spec, NOON + 2 * hour).sent == 0  # a publication changes no crew
+    assert send(spec, NOON + 2 * hour).sent == 0  # publishing a schedule changes no crew
     change(1, NOON + 3 * hour)
-    assert send(spec, NOON + 4 * hour).sent == 2  # the depot, and the network; Philadelphia has no change
+    assert send(spec, NOON + 4 * hour).sent == 2  # the depot and the network; Philadelphia has no change
     sentence = f"Drivers changed for Fri 20 Jun: BOS-01 {crew} → {crew + 1}."
     assert sentence in inbox.text("bos-01")
     assert str(inbox.mails[-1][1]["Subject"]).startswith("Changed: BOS-01, tomorrow")
@@ -212,7 +212,7 @@ def test_changes_of_the_published_schedule_are_told_once_to_whom_they_concern_in
     assert send(spec, NOON + timedelta(days=1, hours=1)).sent == 0
 
 
-def test_after_a_night_that_failed_yesterdays_numbers_say_so_and_this_nights_follow(
+def test_after_a_failed_run_sends_yesterdays_numbers_with_a_note_and_later_the_new_ones(
     tmp_path: Path, inbox: Inbox
 ) -> None:
     spec = pipeline(tmp_path, TO_DEPOT, earlier())
@@ -230,7 +230,7 @@ def test_after_a_night_that_failed_yesterdays_numbers_say_so_and_this_nights_fol
     assert "Yesterday" not in inbox.text("bos-01")
 
 
-def test_what_cannot_be_sent_is_named_with_its_reason_and_the_next_run_tries_it_again(
+def test_names_failed_digests_with_the_reason_and_retries_them_in_the_next_run(
     tmp_path: Path, inbox: Inbox, chat: list[str]
 ) -> None:
     others = (
@@ -252,7 +252,7 @@ def test_what_cannot_be_sent_is_named_with_its_reason_and_the_next_run_tries_it_
 
 
 @pytest.mark.long
-def test_a_receiver_that_hangs_gets_no_second_digest_and_holds_no_other(
+def test_a_hanging_receiver_gets_no_second_digest_and_delays_no_other(
     tmp_path: Path, inbox: Inbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import socket
@@ -276,13 +276,11 @@ def test_a_receiver_that_hangs_gets_no_second_digest_and_holds_no_other(
             f"custom-webhook/silent (Boston): not tried, {hanging}",
         )
         again = send(spec)
-    assert again.had == 2  # the one that hung may have arrived
+    assert again.had == 2  # the one that timed out may have arrived
     assert len(again.faults) == 1
 
 
-def test_a_night_sends_its_digests_and_what_it_could_not_send_is_a_remark_in_its_outcome(
-    tmp_path: Path, inbox: Inbox
-) -> None:
+def test_a_run_sends_its_digests_and_remarks_failures_in_its_outcome(tmp_path: Path, inbox: Inbox) -> None:
     from flows.predict_only import predict_only
 
     digests = "notify: {digest: [{to: forecaster-email/bos-01, depot: D1}, {to: custom-webhook/nobody-made-it}]}\n"
@@ -301,7 +299,7 @@ def test_a_night_sends_its_digests_and_what_it_could_not_send_is_a_remark_in_its
     assert "No model could forecast this night" in inbox.text("bos-01")
 
 
-def test_nothing_is_sent_of_a_past_instant(tmp_path: Path, inbox: Inbox) -> None:
+def test_sends_nothing_for_a_past_instant(tmp_path: Path, inbox: Inbox) -> None:
     spec = pipeline(tmp_path, TO_DEPOT, publication(as_of=NOON - timedelta(days=400)))
     result = send(spec)
     assert (result.sent, inbox.mails) == (0, [])

@@ -1,4 +1,5 @@
-"""The other hosts of a training, on workers of a real cluster: they train with the night, and say how they ended."""
+"""The other hosts of a training, on workers of a real cluster: they join the training and report
+how they ended."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ os._exit(0)
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[str]:
-    """Address of a cluster of one worker, in a process with a device of one thread."""
+    """Return the address of a cluster of one worker, in a process with a single-threaded device."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in cpus.environment(os.environ, 1).items():
             patch.setenv(name, value)
@@ -45,7 +46,7 @@ def cluster() -> Iterator[str]:
 
 
 def on_workers(folder: Path, address: str, count: int = 2) -> Path:
-    """The tiny pipeline, of which all hosts but the night's own train on workers."""
+    """Return the tiny pipeline with all hosts but the run's own on workers."""
     coordinator = f"127.0.0.1:{free_port()}"
     file = pipeline(folder, f"execution: {{runner: dask, address: '{address}'}}\n")
     hosts = f"training: {{hosts: {{coordinator: '{coordinator}', count: {count}, others: on_workers}}, "
@@ -65,7 +66,7 @@ def test_a_host_on_a_worker_joins_the_training_and_ends_with_it(tmp_path: Path, 
     assert not [process for process in psutil.process_iter(["cmdline"]) if str(file) in (process.info["cmdline"] or ())]
 
 
-def test_a_host_that_ends_says_why_in_the_error_of_the_training(tmp_path: Path, cluster: str) -> None:
+def test_the_error_of_the_training_includes_why_a_host_ended(tmp_path: Path, cluster: str) -> None:
     file = on_workers(tmp_path, cluster)
     spec = load(file)
     file.unlink()
@@ -74,7 +75,7 @@ def test_a_host_that_ends_says_why_in_the_error_of_the_training(tmp_path: Path, 
     def train() -> None:
         with training_hosts.other_hosts(spec, file) as start:
             start()
-            # a host that is still at work is ended instead, and a busy machine starts one slowly
+            # a host still at work would be ended instead, and a busy machine starts one slowly
             with distributed.Client(cluster, set_as_default=False) as client:  # type: ignore[no-untyped-call]
                 while not any(client.has_what().values()):
                     time.sleep(0.1)
@@ -84,7 +85,7 @@ def test_a_host_that_ends_says_why_in_the_error_of_the_training(tmp_path: Path, 
         train()
 
 
-def test_a_cluster_that_is_gone_when_the_training_is_over_costs_nothing(tmp_path: Path) -> None:
+def test_a_cluster_lost_after_the_training_is_harmless(tmp_path: Path) -> None:
     cluster = distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0")  # type: ignore[no-untyped-call]
     file = on_workers(tmp_path, cluster.scheduler_address)
     quickly = dask.config.set({"distributed.comm.timeouts.connect": "1s"})
@@ -93,7 +94,7 @@ def test_a_cluster_that_is_gone_when_the_training_is_over_costs_nothing(tmp_path
         cluster.close()
 
 
-def test_too_few_workers_are_named(tmp_path: Path, cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_too_few_workers(tmp_path: Path, cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training_hosts, "PATIENCE", 0.2)
     file = on_workers(tmp_path, cluster, count=3)
     expected = r"^training\.hosts wants 2 of its 3 hosts on workers .* tcp://\S+: Worker\w+: Only 1/2 .*`dask worker"
@@ -101,7 +102,7 @@ def test_too_few_workers_are_named(tmp_path: Path, cluster: str, monkeypatch: py
         start()
 
 
-def test_hosts_go_to_different_machines_as_long_as_there_are_as_many() -> None:
+def test_hosts_are_spread_over_different_machines() -> None:
     workers = ["tcp://b:1", "tcp://a:2", "tcp://a:1", "tcp://c:9"]
     assert training_hosts.on_different_machines(workers) == ["tcp://a:1", "tcp://b:1", "tcp://c:9", "tcp://a:2"]
 

@@ -1,4 +1,4 @@
-"""The units that `forecaster up --install` prints are ones that systemd takes, whatever the file is called."""
+"""The units printed by `forecaster up --install` are valid for systemd, for any file name."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_the_command_prints_both_units_and_starts_nothing(call: Call, spec: Spec
     assert not spec.paths.local_stack.exists()
 
 
-def test_system_without_install_is_wrong_usage(call: Call, spec: Spec) -> None:
+def test_rejects_system_without_install(call: Call, spec: Spec) -> None:
     code, _, err = call("up", spec.folder / "pipeline.yaml", "--system")
     assert code == 2
     assert "--system: wanted --install with it" in err
@@ -42,7 +42,7 @@ def test_system_without_install_is_wrong_usage(call: Call, spec: Spec) -> None:
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed here")
 @pytest.mark.parametrize("system", [False, True])
-def test_systemd_finds_nothing_wrong_with_them(tmp_path: Path, spec: Spec, system: bool) -> None:
+def test_systemd_accepts_the_units(tmp_path: Path, spec: Spec, system: bool) -> None:
     folder = tmp_path / "units"
     folder.mkdir()
     for unit in units(spec.folder / "pipeline.yaml", spec, PORTS, system=system):

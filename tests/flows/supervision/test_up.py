@@ -1,4 +1,5 @@
-"""What is up stays up: a part that ends is started again, and a supervisor that was killed is taken over from."""
+"""The local stack stays up: ended parts are restarted, and leftovers of a killed supervisor are
+taken over."""
 
 from __future__ import annotations
 
@@ -145,7 +146,7 @@ def group_is_there(number: int) -> bool:
     return True
 
 
-def test_a_part_that_ends_is_started_again_and_takes_no_other_with_it(spec: Spec) -> None:
+def test_restarts_an_ended_part_without_affecting_others(spec: Spec) -> None:
     with up(spec, free_ports(3)) as process:
         lines = lines_until_up(process, spec)
         page = parts(spec)["page"]["page"]
@@ -158,8 +159,8 @@ def test_a_part_that_ends_is_started_again_and_takes_no_other_with_it(spec: Spec
         after = {name: group(spec, name) for name in before}
         assert after["prefect"] == before["prefect"]
         assert parts(spec)["mlflow"]["restarts"] == 1
-        wait_for(lambda: not group_is_there(before["mlflow"]))  # its child held nothing back
-        assert group_is_there(before["worker"])  # a night goes on
+        wait_for(lambda: not group_is_there(before["mlflow"]))  # its child did not survive
+        assert group_is_there(before["worker"])  # its runs continue
         told = {line[:10].strip(): line[10:].strip() for line in status(spec, NIGHT)}
         assert told["page"].startswith(f"up, {page}, since 20")
         assert told["page"].endswith(", 1 restart")
@@ -170,7 +171,7 @@ def test_a_part_that_ends_is_started_again_and_takes_no_other_with_it(spec: Spec
     wait_for(lambda: not any(map(group_is_there, (*before.values(), *after.values()))))
 
 
-def test_a_part_that_hangs_is_started_again(spec: Spec) -> None:
+def test_restarts_a_hanging_part(spec: Spec) -> None:
     with up(spec, free_ports(3)) as process:
         lines_until_up(process, spec)
         os.kill(group(spec, "page"), signal.SIGSTOP)
@@ -179,7 +180,7 @@ def test_a_part_that_hangs_is_started_again(spec: Spec) -> None:
         wait_for(lambda: parts(spec)["page"]["restarts"] == 1 and parts(spec)["page"]["state"] == "up")
 
 
-def test_a_worker_that_hangs_is_started_again_and_its_night_goes_on(spec: Spec) -> None:
+def test_restarts_a_hanging_worker_while_its_run_continues(spec: Spec) -> None:
     with up(spec, free_ports(3)) as process:
         lines_until_up(process, spec)
         former = group(spec, "worker")
@@ -188,11 +189,11 @@ def test_a_worker_that_hangs_is_started_again_and_its_night_goes_on(spec: Spec) 
         assert any(line.startswith("worker     does not answer, no answer at http://") for line in status(spec, NIGHT))
         wait_for(lambda: parts(spec)["worker"]["restarts"] == 1 and parts(spec)["worker"]["state"] == "up")
         assert group(spec, "worker") != former
-        assert group_is_there(former)  # what it had started
+        assert group_is_there(former)  # its child processes
         assert any(line.startswith("worker     up, process ") and "1 restart" in line for line in status(spec, NIGHT))
 
 
-def test_a_deployment_that_hangs_is_ended_and_begun_again(spec: Spec) -> None:
+def test_ends_and_repeats_a_hanging_deployment(spec: Spec) -> None:
     hangs_once = "import pathlib, time\nif not (it := pathlib.Path(__file__ + '.was')).exists():\n    it.touch()\n"
     (spec.folder / "deploy.py").write_text(f"{hangs_once}    time.sleep(300)\n", "utf-8")
     with up(spec, free_ports(3)) as process:
@@ -201,7 +202,7 @@ def test_a_deployment_that_hangs_is_ended_and_begun_again(spec: Spec) -> None:
         assert parts(spec)["deploy"]["state"] == "done"
 
 
-def test_a_server_that_says_that_it_is_well_but_does_nothing_for_the_deployment_is_started_again(spec: Spec) -> None:
+def test_restarts_a_healthy_server_that_does_not_serve_the_deployment(spec: Spec) -> None:
     wait_for_another_server = (
         "import json, pathlib, time\n"
         f"record = pathlib.Path({str(spec.paths.local_stack)!r})\n"
@@ -214,7 +215,7 @@ def test_a_server_that_says_that_it_is_well_but_does_nothing_for_the_deployment_
     assert any(line.startswith(reason) for line in lines)
 
 
-def test_a_worker_whose_port_was_taken_is_started_again_on_another(spec: Spec) -> None:
+def test_restarts_a_worker_on_another_port_if_its_port_is_in_use(spec: Spec) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         given = f"taken, free_port = iter([{other.getsockname()[1]}]), processes.free_port\n"
         instead = f"{given}processes.free_port = lambda: next(taken, None) or free_port()\n"
@@ -224,7 +225,7 @@ def test_a_worker_whose_port_was_taken_is_started_again_on_another(spec: Spec) -
         assert any(line.startswith("worker   ") and "; it is started again in 1 s" in line for line in lines)
 
 
-def test_the_real_worker_says_that_it_asks_for_work_and_is_started_again_where_it_hangs(spec: Spec) -> None:
+def test_the_real_worker_has_a_health_check_and_is_restarted_if_it_hangs(spec: Spec) -> None:
     with up(spec, free_ports(3), stack=STACK.partition("def services")[0] + REAL) as process:
         lines_until_up(process, spec)
         os.kill(group(spec, "worker"), signal.SIGSTOP)
@@ -233,7 +234,7 @@ def test_the_real_worker_says_that_it_asks_for_work_and_is_started_again_where_i
         wait_for(lambda: parts(spec)["worker"]["restarts"] == 1 and parts(spec)["worker"]["state"] == "up")
 
 
-def test_what_a_killed_up_has_left_is_ended_or_taken_over_by_the_next(spec: Spec) -> None:
+def test_the_next_up_ends_or_takes_over_leftovers_of_a_killed_one(spec: Spec) -> None:
     ports = free_ports(3)
     with up(spec, ports) as process:
         lines_until_up(process, spec)
@@ -245,13 +246,13 @@ def test_what_a_killed_up_has_left_is_ended_or_taken_over_by_the_next(spec: Spec
         lines = lines_until_up(process, spec)
         assert lines[0].startswith("the last `up` was killed; prefect, mlflow, page, worker of it")
         wait_for(lambda: not any(group_is_there(numbers[name]) for name in ("prefect", "mlflow", "page")))
-        assert group_is_there(numbers["worker"])  # the night of it goes on
+        assert group_is_there(numbers["worker"])  # its run continues
         assert group(spec, "worker") != numbers["worker"]
         assert len(parts(spec)["worker"]["former"]) == 1
     wait_for(lambda: not group_is_there(numbers["worker"]))
 
 
-def test_an_up_that_is_killed_at_any_moment_of_its_start_leaves_nothing_unknown(spec: Spec) -> None:
+def test_an_up_killed_at_any_moment_of_its_start_leaves_no_unknown_process(spec: Spec) -> None:
     ports = free_ports(3)
     for moment in (0.6, 0.9, 1.2, 1.6, 2.4):
         with up(spec, ports) as process:
@@ -270,7 +271,7 @@ def test_an_up_that_is_killed_at_any_moment_of_its_start_leaves_nothing_unknown(
     assert mentions == []
 
 
-def test_a_second_up_is_refused_while_the_first_starts(spec: Spec) -> None:
+def test_rejects_a_second_up(spec: Spec) -> None:
     ports = free_ports(3)
     with up(spec, ports) as process:
         lines_until_up(process, spec)
@@ -279,7 +280,7 @@ def test_a_second_up_is_refused_while_the_first_starts(spec: Spec) -> None:
             assert f"tiny is up already, at http://127.0.0.1:{ports[2]}/; " in second.stdout.read()
 
 
-def test_a_process_of_another_start_is_never_ended(spec: Spec) -> None:
+def test_never_ends_a_process_with_another_start_time(spec: Spec) -> None:
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as other:
         name = lease.process_name(other.pid)
         stranger = name.rpartition(" ")[0] + " 1"

@@ -1,4 +1,5 @@
-"""Sentences come back from the ledger with what they were made of, and rows of an earlier revision as plain text."""
+"""Sentences are read back from the ledger with their templates, and rows of earlier revisions as
+plain text."""
 
 from __future__ import annotations
 
@@ -18,13 +19,13 @@ WHY = sentence(N_("training skipped: {reason}"), reason=sentence(N_("no model wa
 GERMAN = "kein Training: es wurde noch nie ein Modell zugelassen"
 
 
-def test_note_message_finding_and_reason_are_told_in_german_after_they_were_written(tmp_path: Path) -> None:
+def test_stored_sentences_can_be_rendered_in_german(tmp_path: Path) -> None:
     finding = Finding("late", "warn", 3, WHY, (("A", "2024-03-05"),))
     with Ledger.open(f"sqlite:///{tmp_path}/ledger.db") as ledger:
         plain = publication()
         start(ledger, plain.run_id)
         ledger.note(plain.run_id, findings=[finding], message=WHY)
-        ledger.note(plain.run_id, findings=[finding])  # again, which adds nothing
+        ledger.note(plain.run_id, findings=[finding])  # repeated: adds nothing
         ledger.publish(replace(plain, note=WHY))
         ledger.promote(plain.pipeline, run_id=plain.run_id, bundle_digest="aa", by="gate", reason=WHY)
         run, head = ledger.run(plain.run_id), ledger.current(plain.pipeline)

@@ -1,4 +1,4 @@
-"""The ledger is made, or brought to today's revision, before anything else of a version runs."""
+"""The ledger is created or migrated before any other program of a version runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from forecaster.ledger.migrations.revision import REVISION
 from forecaster.ledger.store import Ledger
 
 
-def test_a_new_ledger_is_made_and_a_damaged_one_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_creates_a_new_ledger_and_reports_a_damaged_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "pipeline.yaml"
     file.write_text("name: fleet\ndemand: {source: {kind: csv, path: demand.csv}}\n", "utf-8")
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Canaries in the ledger: one at a time, and what ends one."""
+"""Canaries in the ledger: one at a time, and the ways in which one ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PIPELINE = "harbor-fleet"
 
 @pytest.fixture
 def running(ledger: Ledger) -> CanaryTrial:
-    """Champion `b0`, and canary `b1` beside it."""
+    """Champion `b0`, and canary `b1` next to it."""
     ledger.promote(PIPELINE, run_id="night-1", bundle_digest="b0", by=GATE, reason="first", model_version="1", at=NIGHT)
     start(ledger, "night-2", hours=24)
     return begin(ledger)
@@ -42,7 +42,7 @@ def newest(ledger: Ledger) -> CanaryTrial:
         return canaries.history(connection, PIPELINE)[0]
 
 
-def test_one_runs_beside_the_champion(ledger: Ledger, running: CanaryTrial) -> None:
+def test_canary_runs_next_to_the_champion(ledger: Ledger, running: CanaryTrial) -> None:
     assert current(ledger) == running
     assert (running.champion_digest, running.cohort) == ("b0", frozenset({"S1", "S2"}))
     assert (running.state, running.nights, running.days, running.judged) == ("running", 0, 0, None)
@@ -52,7 +52,7 @@ def test_one_runs_beside_the_champion(ledger: Ledger, running: CanaryTrial) -> N
     assert (kept.nights, kept.days) == (2, 2)
 
 
-def test_there_is_none_without_a_champion_nor_beside_itself_nor_a_second_one(ledger: Ledger) -> None:
+def test_start_requires_another_champion_and_no_running_canary(ledger: Ledger) -> None:
     with pytest.raises(LedgerError, match="wanted another champion"):
         begin(ledger)
     ledger.promote(PIPELINE, run_id="night-1", bundle_digest="b0", by=GATE, reason="first", at=NIGHT)
@@ -64,7 +64,7 @@ def test_there_is_none_without_a_champion_nor_beside_itself_nor_a_second_one(led
         begin(ledger, "b2")
 
 
-def test_the_database_itself_refuses_a_second_one(ledger: Ledger, running: CanaryTrial) -> None:
+def test_database_enforces_one_running_canary(ledger: Ledger, running: CanaryTrial) -> None:
     row = {"pipeline": PIPELINE, "run_id": "night-2", "bundle_digest": "b2", "champion_digest": "b0", "nights": 0}
     row |= {"since": running.since, "cohort": [], "state": "running"}
     with pytest.raises(LedgerError, match=r"(?i)unique"), ledger.transaction() as connection:
@@ -73,7 +73,7 @@ def test_the_database_itself_refuses_a_second_one(ledger: Ledger, running: Canar
         connection.execute(tables.canaries.insert().values(**row | {"state": "stopped"}))
 
 
-def test_it_becomes_the_champion_with_the_run_and_version_that_made_it(ledger: Ledger, running: CanaryTrial) -> None:
+def test_promoted_canary_keeps_its_run_and_version(ledger: Ledger, running: CanaryTrial) -> None:
     ledger.name_versions(PIPELINE, {"night-2": "2"})
     with ledger.transaction() as connection:
         trial = canaries.running(connection, PIPELINE)
@@ -85,7 +85,7 @@ def test_it_becomes_the_champion_with_the_run_and_version_that_made_it(ledger: L
     assert (newest(ledger).state, current(ledger)) == ("promoted", None)
 
 
-def test_it_goes_back_and_the_champion_is_confirmed(ledger: Ledger, running: CanaryTrial) -> None:
+def test_rollback_confirms_the_champion(ledger: Ledger, running: CanaryTrial) -> None:
     with ledger.transaction() as connection:
         canaries.take_back(connection, running, reason="6 % worse", now=NIGHT)
         assert canaries.was_taken_back(connection, PIPELINE, "b1") is not None
@@ -97,7 +97,7 @@ def test_it_goes_back_and_the_champion_is_confirmed(ledger: Ledger, running: Can
     assert newest(ledger).state == "rolled_back"
 
 
-def test_one_that_ended_meanwhile_is_not_promoted(ledger: Ledger, running: CanaryTrial) -> None:
+def test_ended_canary_cannot_be_promoted(ledger: Ledger, running: CanaryTrial) -> None:
     with ledger.transaction() as connection:
         canaries.end(connection, running, "stopped", by="Ana", reason="not now", now=NIGHT)
     with pytest.raises(LedgerError, match="does not run any more"), ledger.transaction() as connection:
@@ -105,7 +105,7 @@ def test_one_that_ended_meanwhile_is_not_promoted(ledger: Ledger, running: Canar
     assert [promotion.bundle_digest for promotion in ledger.promotions(PIPELINE)] == ["b0"]
 
 
-def test_a_night_that_ends_halfway_leaves_neither_half(ledger: Ledger, running: CanaryTrial) -> None:
+def test_interrupted_rollback_changes_nothing(ledger: Ledger, running: CanaryTrial) -> None:
     def killed() -> None:
         with ledger.transaction() as connection:
             canaries.take_back(connection, running, reason="worse", now=NIGHT)
@@ -121,7 +121,7 @@ def test_a_night_that_ends_halfway_leaves_neither_half(ledger: Ledger, running: 
     ("bundle", "state", "reason"),
     [("b1", "promoted", "because"), ("b2", "superseded", "b2 was promoted: because")],
 )
-def test_a_promotion_by_hand_ends_it(
+def test_manual_promotion_ends_the_canary(
     ledger: Ledger, running: CanaryTrial, bundle: str, state: str, reason: str
 ) -> None:
     ledger.promote(PIPELINE, run_id="night-2", bundle_digest=bundle, by="Ana", reason="because")
@@ -130,17 +130,17 @@ def test_a_promotion_by_hand_ends_it(
     assert ended.ended_at is not None
 
 
-def test_a_champion_that_is_confirmed_leaves_it_running(ledger: Ledger, running: CanaryTrial) -> None:
+def test_confirming_the_champion_keeps_the_canary_running(ledger: Ledger, running: CanaryTrial) -> None:
     ledger.promote(PIPELINE, run_id="night-2", bundle_digest="b0", by="Ana", reason="again")
     assert current(ledger) == running
 
 
-def test_its_run_is_not_forgotten(ledger: Ledger, running: CanaryTrial) -> None:
+def test_run_of_a_canary_is_not_deleted(ledger: Ledger, running: CanaryTrial) -> None:
     ledger.finish_run("night-2", "published", 0, at=NIGHT)
     assert ledger.forget_runs(PIPELINE, before=NIGHT + timedelta(days=400), keep="none") == 0
     assert "night-2" in {run.run_id for run in ledger.runs(PIPELINE)}
 
 
-def test_states_are_those_that_are_documented() -> None:
+def test_states_match_the_documentation() -> None:
     assert get_args(TrialState) == ("running", "promoted", "rolled_back", "stopped", "superseded")
     assert isinstance(tables.canaries, sa.Table)

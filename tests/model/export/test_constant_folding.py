@@ -1,4 +1,4 @@
-"""A folded graph is a smaller one that says the same."""
+"""A folded graph is smaller and computes the same."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ small (float[depots, 3] demand) => (float[depots, 3] quantiles)
 """
 
 
-def test_constants_are_computed_and_what_stands_twice_stands_once() -> None:
+def test_constants_are_computed_and_duplicates_are_merged() -> None:
     folded = fold_constants(onnx.parser.parse_model(TWICE))
     onnx.checker.check_model(folded, full_check=True)
     assert [node.op_type for node in folded.graph.node] == ["Mul", "Add"]
@@ -32,7 +32,7 @@ def test_constants_are_computed_and_what_stands_twice_stands_once() -> None:
         np.testing.assert_array_equal(output, 12 * demand)
 
 
-def test_a_folded_graph_asks_for_no_operators_but_onnx_s_own() -> None:
+def test_a_folded_graph_uses_only_onnx_operators() -> None:
     folded = fold_constants(onnx.parser.parse_model(TWICE))
     assert [(opset.domain, opset.version) for opset in folded.opset_import] == [("", 21)]
     onnx_checks.inspect(folded.SerializeToString())

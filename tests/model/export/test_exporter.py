@@ -1,4 +1,4 @@
-"""What the exporter is told of ours is no more than it needs, and what it cannot do is said."""
+"""Our extensions of the exporter are minimal, and its failures are reported."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from forecaster.model.export import exporter, to_onnx
 from tests.model.export.test_to_onnx import plain
 
 
-def test_the_first_graph_of_a_process_is_like_the_next_and_takes_no_more_of_the_exporter_than_it_needs() -> None:
+def test_the_first_graph_of_a_process_is_like_the_next_and_imports_only_needed_plugins() -> None:
     code = (
         "import sys; from tests.model.export import test_to_onnx as tests\n"
         "print(tests.to_onnx.to_graph(tests.plain()) == tests.plain_graph(), "
@@ -29,8 +29,8 @@ def test_the_first_graph_of_a_process_is_like_the_next_and_takes_no_more_of_the_
     assert process.stdout.split() == ["True", "False"], process.stderr
 
 
-def test_a_value_is_looked_for_where_it_says_that_it_is() -> None:
-    """As the exporter finds it, who goes through all that the graph has."""
+def test_a_value_is_found_by_its_own_graph() -> None:
+    """Compared with the exporter's own search through the whole graph."""
     graph = ir.Graph([], [], nodes=[], initializers=[], opset_imports={"": 21})
     context = SimpleNamespace(builder=SimpleNamespace(graph=graph, inputs=graph.inputs, initializers=[], nodes=graph))
     elsewhere = ir.Graph([], [], nodes=[], opset_imports={"": 21})
@@ -41,7 +41,7 @@ def test_a_value_is_looked_for_where_it_says_that_it_is() -> None:
     elsewhere.inputs.append(stranger)
     within, without, loose = (ir.node("Neg", [value]) for value in (asked, stranger, asked))
     for number, node in enumerate((within, without, loose)):
-        node.outputs[0].name = f"negative {number}"  # for one of the same name passes as the same
+        node.outputs[0].name = f"negative {number}"  # a value with the same name would count as the same
     graph.append(within)
     elsewhere.append(without)
     values = [asked, constant, within.outputs[0], stranger, without.outputs[0], loose.outputs[0], ir.Value(name="y")]
@@ -50,7 +50,7 @@ def test_a_value_is_looked_for_where_it_says_that_it_is() -> None:
     assert [exporter._search_for_value(context, value) for value in values] == [True] * 3 + [False] * 4
 
 
-def test_what_cannot_be_exported_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_export_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any, **__: Any) -> None:
         raise KeyError("no plugin for 'sort'")
 

@@ -1,4 +1,4 @@
-"""Weights that are filled into a graph stand in it as constants, and nothing else does."""
+"""Weights that are filled into a graph become constants in it, and nothing else changes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ small (float[2] scale_a, float[2] scale_b, float[depots, 2] demand) => (float[de
 ).SerializeToString()
 
 
-def test_what_follows_from_the_weights_alone_is_computed_once() -> None:
+def test_values_that_depend_only_on_weights_are_computed_once() -> None:
     graph = onnx_weights.fill(TEMPLATE, {"scale_a": np.float32([2, 3]), "scale_b": np.float32([5, 7])})
     model = onnx.load_from_string(graph)
     assert [node.op_type for node in model.graph.node] == ["Mul"]
@@ -38,7 +38,7 @@ def test_parameters_are_named_by_their_path() -> None:
     }
 
 
-def test_a_weight_that_the_graph_does_not_have_or_of_another_size_is_refused() -> None:
+def test_an_unknown_weight_or_one_of_another_size_is_rejected() -> None:
     whole = {"scale_a": np.ones(2, np.float32), "scale_b": np.ones(2, np.float32)}
     with pytest.raises(ExportError, match=r"the graph has no weights of these names: bias, trees$"):
         onnx_weights.fill(TEMPLATE, {**whole, "trees": np.ones(1), "bias": np.ones(1)})

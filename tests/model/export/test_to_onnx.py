@@ -1,4 +1,4 @@
-"""The exported file says what the trained model says, or there is no file."""
+"""The exported file gives the trained model's results, or there is no file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def plain_panel() -> Panel:
 
 @cache
 def plain() -> Candidate:
-    """Of one random member, without covariates and statics."""
+    """Return a candidate with one random member, without covariates and statics."""
     shape = encoder_decoder.Architecture(1, 4, panels.LEVELS, 3, 0, len(panels.CALENDAR), ())
     constants = {"mean": np.float32(4.0), "spread": np.float32(1.0), "yearly": np.float32(1)}
     constants["calendar"] = np.ones(len(panels.CALENDAR), np.float32)
@@ -52,7 +52,7 @@ def plain_graph() -> bytes:
     return to_onnx.to_graph(plain())
 
 
-def test_onnx_says_what_jax_says_for_any_number_of_depots() -> None:
+def test_onnx_and_jax_agree_for_any_number_of_depots() -> None:
     panel = panels.panel(200)
     expected = to_onnx.forecaster(panels.candidate())(panel).quantiles
     for depots in (1, 3, 200):
@@ -61,7 +61,7 @@ def test_onnx_says_what_jax_says_for_any_number_of_depots() -> None:
         np.testing.assert_allclose(actual, expected[:depots], rtol=1e-4)
 
 
-def test_gaps_and_closed_days_survive_the_export() -> None:
+def test_gaps_and_closed_days_work_after_the_export() -> None:
     panel = panels.panel()
     demand, open_ = np.array(panel.demand), np.array(panel.open)
     demand[0, ::3], demand[1], open_[2, -2] = np.nan, np.nan, False
@@ -71,7 +71,7 @@ def test_gaps_and_closed_days_survive_the_export() -> None:
     np.testing.assert_allclose(run(panels.graph(), odd), expected, rtol=1e-4)
 
 
-def test_the_graph_names_its_inputs_and_leaves_the_number_of_depots_open() -> None:
+def test_the_graph_has_named_inputs_and_a_dynamic_number_of_depots() -> None:
     graph = onnx.load_model_from_string(panels.graph()).graph
     shapes = {
         node.name: [size.dim_param or size.dim_value for size in node.type.tensor_type.shape.dim]
@@ -109,7 +109,7 @@ def test_weights_are_named_by_their_path() -> None:
     assert sum(array.size for array in weights.values()) == total
 
 
-def test_a_manifest_holds_nothing_that_differs_between_equal_trainings() -> None:
+def test_a_manifest_is_the_same_for_equal_trainings() -> None:
     candidate = panels.candidate()
     slower = replace(
         candidate, summary={**candidate.summary, "seconds": 9e9, "compile_misses": 77, "depot_days_a_second": 0.1}
@@ -121,7 +121,7 @@ def test_a_manifest_holds_nothing_that_differs_between_equal_trainings() -> None
     assert about["training"]["epochs"] == 20
 
 
-def test_what_calibration_reversed_is_put_in_order_as_it_is_when_serving() -> None:
+def test_quantiles_reversed_by_calibration_are_sorted_as_in_serving() -> None:
     shape = encoder_decoder.Architecture(1, 4, (0.1, 0.4, 0.5, 0.6, 0.9), 3, 0, len(panels.CALENDAR), ())
     factors = np.float32([[0.3, 5.0, 1.0, 5.0, 0.3]] * 3)
     parameters = {**plain().parameters, "members": panels.random_members(shape, 1), "calibration": factors}

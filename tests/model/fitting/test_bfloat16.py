@@ -1,4 +1,5 @@
-"""`training.precision: bfloat16` against float32 on one seed: as good forecasts, gradients as steep, no NaN."""
+"""`training.precision: bfloat16` compared with float32 on one seed: similar forecasts and
+gradients, no NaN."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ HELD_OUT = 28  # days after the cutoff of training
 
 
 def gradients(precision: str) -> dict[str, np.ndarray]:
-    """Of the first step, each leaf by its path, members first."""
+    """Gradients of the first step, each leaf by its path, members first."""
     history, small = panel(), spec(precision=precision)
     days = history.history - train.VALIDATION
     recipe = choose_recipe(small, len(history.depot_ids), days)
@@ -53,13 +54,13 @@ def candidates() -> dict[str, Candidate]:
     return {name: train.fit(learned_from(), spec(precision=name)) for name in PRECISIONS}
 
 
-def test_no_number_of_a_training_in_bfloat16_is_nan(candidates: dict[str, Candidate]) -> None:
+def test_training_in_bfloat16_has_no_nan(candidates: dict[str, Candidate]) -> None:
     trained = candidates["bfloat16"]
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(dict(trained.parameters)))
     assert all(np.isfinite([epoch["loss"], epoch["gradient_norm"]]).all() for epoch in trained.summary["history"])
 
 
-def test_narrow_products_say_nearly_the_same_with_wide_parameters(candidates: dict[str, Candidate]) -> None:
+def test_bfloat16_products_give_nearly_the_same_forecasts(candidates: dict[str, Candidate]) -> None:
     wide, narrow = (candidates[name] for name in PRECISIONS)
     left, right = (jax.tree.leaves(candidate.parameters["members"]) for candidate in (narrow, wide))
     assert {leaf.dtype for leaf in left} == {np.dtype(np.float32)}
@@ -69,7 +70,7 @@ def test_narrow_products_say_nearly_the_same_with_wide_parameters(candidates: di
     np.testing.assert_allclose(rough, exact, rtol=0.1)
 
 
-def test_forecasts_of_a_model_trained_in_bfloat16_miss_no_more(candidates: dict[str, Candidate]) -> None:
+def test_a_model_trained_in_bfloat16_is_as_accurate(candidates: dict[str, Candidate]) -> None:
     whole = panel(history=150)
     mase = {name: _mase(candidate, whole) for name, candidate in candidates.items()}
     assert mase["bfloat16"] == pytest.approx(mase["float32"], rel=0.01)  # 0.5185 and 0.5161 as measured
@@ -88,7 +89,7 @@ def test_gradients_in_bfloat16_are_those_of_float32_within_a_hundredth() -> None
     assert all(np.isfinite(leaf).all() for leaf in rough.values())
     norm, difference = _norm(exact), _norm({name: rough[name] - exact[name] for name in exact})
     assert difference / norm < 1e-2  # 0.0065 as measured
-    # Leaf by leaf it is more, at most 0.042: the small ones come out of long sums of either sign.
+    # Leaf by leaf it is more, at most 0.042: small ones are long sums with mixed signs.
     assert all(_norm({name: rough[name] - exact[name]}) < 0.06 * _norm({name: exact[name]}) for name in exact)
 
 

@@ -1,4 +1,5 @@
-"""Boosted trees say what LightGBM says, weigh about a half, and go through a training into a bundle."""
+"""Boosted trees give LightGBM's predictions, weigh about a half, and pass through a training into a
+bundle."""
 
 from __future__ import annotations
 
@@ -30,15 +31,15 @@ def boosted_spec(boosted: bool | None = True) -> Spec:
     return spec.model_copy(update={"model": spec.model.model_copy(update={"boosted": boosted})})
 
 
-def test_ramps_say_what_lightgbm_says_where_no_input_lies_on_one() -> None:
+def test_ramps_match_lightgbm_if_no_input_is_inside_one() -> None:
     import lightgbm
 
     random = np.random.default_rng(0)
     x = np.round(random.normal(0, 1, (600, 6)), 1).astype(np.float32)  # thresholds lie halfway between tenths
-    x[:, 3:] *= random.random((600, 3)) < 0.5  # and where half are zero, right above or below it
+    x[:, 3:] *= random.random((600, 3)) < 0.5  # and if half are zero, directly above or below it
     y = np.where(x[:, 0] > 0, 1, 0) + x[:, 1] - 2 * (x[:, 3] < 0) + (x[:, 4] == 0)
     booster = lightgbm.train(PARAMETERS, lightgbm.Dataset(x, y, params=PARAMETERS), TREES)
-    columns = np.array([9, 2, 0, 4, 3, 7])  # where the graph has these inputs
+    columns = np.array([9, 2, 0, 4, 3, 7])  # positions of these inputs in the graph
     arrays = boosted_trees.complete_trees(booster.dump_model(), columns)
     assert (arrays["threshold"] == np.float32(-RAMP)).any()
     assert (abs(arrays["threshold"]) < 1e-30).any()
@@ -48,14 +49,14 @@ def test_ramps_say_what_lightgbm_says_where_no_input_lies_on_one() -> None:
     np.testing.assert_allclose(said[:, 0], booster.predict(x), atol=1e-5)
 
 
-def test_a_training_with_trees_has_them_in_its_parameters_and_says_their_weight() -> None:
+def test_a_training_with_trees_has_them_and_their_weight_in_its_parameters() -> None:
     panel = panels.panel(6)
     with panels.quickly():
         candidate = train.fit(panel, boosted_spec(), epochs=1)
         expected = to_onnx.on_arrays(candidate)(panel.window(LOOKBACK))
     shapes = [
         [(str(path), leaf.shape, leaf.dtype) for path, leaf in jax.tree.leaves_with_path(dict(of.parameters))]
-        for of in (candidate, train.blank(panel, boosted_spec()))  # by which programs are compiled ahead
+        for of in (candidate, train.blank(panel, boosted_spec()))  # programs are compiled ahead with the blank one
     ]
     assert shapes[0] == shapes[1]
     about = to_onnx.about(candidate)
@@ -65,13 +66,14 @@ def test_a_training_with_trees_has_them_in_its_parameters_and_says_their_weight(
     assert len(told["trees"]) == panel.horizon
     assert 0 < told["ramps_mean"] <= told["ramps_largest"] < 0.5
     assert "trees_seconds" not in about["training"]
-    # Another implementation, from what a bundle holds, says the same; without the trees it is another forecast.
+    # Another implementation gives the same from a bundle's content; without the trees, the forecast
+    # differs.
     model = ReferenceModel(bundle.npz(to_onnx.weights(candidate)), about)
     np.testing.assert_allclose(model(panel.window(LOOKBACK)), expected, rtol=1e-4, atol=1e-4)
     plain = model(panel.window(LOOKBACK))
     model.weights["blend.trees"] = np.zeros(())
     alone = model(panel.window(LOOKBACK))
-    moved = np.log1p(plain) - np.log1p(alone)  # all quantiles alike
+    moved = np.log1p(plain) - np.log1p(alone)  # the same for all quantiles
     assert np.abs(moved).max() > 0.01
     np.testing.assert_allclose(moved, np.broadcast_to(moved[..., :1], moved.shape), atol=1e-4)
 
@@ -84,29 +86,29 @@ def validated(median: float, actual: float, scored: bool = True) -> Validated:
 
 @pytest.mark.parametrize(
     ("actual", "weight"),
-    [(2.0, 0.25), (3.0, 0.6), (2.4, 0.45)],  # of a network that says 2 and trees that say 3
+    [(2.0, 0.25), (3.0, 0.6), (2.4, 0.45)],  # a network that predicts 2 and trees that predict 3
 )
-def test_the_weight_goes_half_the_way_from_a_half_to_what_the_validation_days_say(actual: float, weight: float) -> None:
+def test_the_weight_is_halfway_between_a_half_and_the_best_on_validation_days(actual: float, weight: float) -> None:
     said, trusted = np.full((6, 4), 3.0), np.ones(6, np.float32)
     assert boosted_trees._weight(said, trusted, validated(2, actual)) == pytest.approx(weight)
     assert boosted_trees._weight(said, trusted, validated(2, actual, scored=False)) == 0.5
 
 
-def test_waves_that_name_the_date_are_not_read() -> None:
+def test_trees_do_not_read_waves_that_name_the_date() -> None:
     panel = replace(panels.panel(1), calendar_names=("year_sin", *panels.CALENDAR[1:]))
     names = features.tree_inputs(("promo",), panel.calendar_names, tuple(panels.STATICS))
     left_out = set(names) - {names[place] for place in boosted_trees._columns(panel)}
     assert left_out == {"calendar year_sin"}
 
 
-def test_a_large_fleet_is_learned_from_by_some_of_its_depots(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trees_learn_from_a_sample_of_a_large_fleet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(boosted_trees, "MOST_DEPOTS", 3)
     panel = panels.panel(9)
     for rows in (rows for part in boosted_trees._rows(panel, panel.history - 28) for rows in part):
         assert set(rows.depot.tolist()) == {0, 4, 8}
 
 
-def test_too_few_counts_make_no_trees_and_no_weight() -> None:
+def test_too_few_counts_give_no_trees_and_no_weight() -> None:
     panel = panels.panel(1)
     fitted = boosted_trees.fit(panel, panel.history - 28, {}, validated(2, 2))
     assert fitted.weight == 0
@@ -117,7 +119,7 @@ def test_too_few_counts_make_no_trees_and_no_weight() -> None:
     assert set(weights["blend"]) == {"members", "anchor"}
 
 
-def test_without_lightgbm_a_training_says_at_once_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_lightgbm_a_training_reports_the_install_command_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     modules: dict[str, Any] = sys.modules
     monkeypatch.setitem(modules, "lightgbm", None)
     install = r"pip install 'harbor-forecaster\[train\]'"
@@ -132,7 +134,5 @@ def test_without_lightgbm_a_training_says_at_once_what_installs_it(monkeypatch: 
 @pytest.mark.parametrize(
     ("asked", "horizon", "fitted"), [(None, 14, True), (None, 15, False), (False, 7, False), (True, 7, True)]
 )
-def test_trees_are_fitted_for_two_weeks_at_most_where_nothing_is_asked(
-    asked: bool | None, horizon: int, fitted: bool
-) -> None:
+def test_trees_are_fitted_for_at_most_two_weeks_by_default(asked: bool | None, horizon: int, fitted: bool) -> None:
     assert boosted_trees.are_fitted(boosted_spec(asked), horizon, pytest.fail) == fitted

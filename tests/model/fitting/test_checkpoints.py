@@ -1,4 +1,5 @@
-"""Checkpoints: the same bits come back, or nothing, or an error with the damaged file's name."""
+"""Checkpoints: they are restored bit by bit, or not at all, or there is an error with the damaged
+file's name."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ class State(NamedTuple):
 
 
 def state(seed: int = 0) -> State:
-    """What a trainer carries: nested containers, empty ones too, keys, numbers that are none, arrays with nothing."""
+    """State of a trainer: nested containers, including empty ones, keys, non-finite numbers, empty
+    arrays."""
     random = jax.random.normal(jax.random.key(seed), (3, 4))
     return State(
         parameters={"gru": {"w": random, "half": random.astype(jnp.bfloat16)}, "none": jnp.zeros((0, 4))},
@@ -55,7 +57,7 @@ def bits(tree: Any) -> list[tuple[str, str, bytes]]:
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the checkpoints of epochs 1 and 2, for tests to copy."""
+    """Write a folder with the checkpoints of epochs 1 and 2, for tests to copy."""
     folder = tmp_path_factory.mktemp("checkpoints")
     for number in (1, 2):
         Checkpoints(folder, "p").save(number, state(number), HISTORY[:number])
@@ -67,7 +69,7 @@ def checkpoints(written: Path, tmp_path: Path) -> Checkpoints:
     return Checkpoints(Path(shutil.copytree(written, tmp_path / "own")), "p")
 
 
-def test_what_is_saved_comes_back_bit_by_bit(checkpoints: Checkpoints) -> None:
+def test_a_checkpoint_is_restored_bit_by_bit(checkpoints: Checkpoints) -> None:
     saved = checkpoints.latest(state())
     assert saved is not None
     assert (saved.number, saved.history) == (2, HISTORY)
@@ -75,7 +77,7 @@ def test_what_is_saved_comes_back_bit_by_bit(checkpoints: Checkpoints) -> None:
     assert bits(saved.state) == bits(state(2))
     random = [jax.random.normal(carried.key[0], (2,)) for carried in (saved.state, state(2))]
     assert jnp.array_equal(*random)
-    # As free as a fresh state: the compiled epoch is the same for both.
+    # As uncommitted as a fresh state, so that both use the same compiled epoch.
     assert not any(leaf.committed for leaf in jax.tree.leaves(saved.state))
     assert jax.eval_shape(lambda: saved.state) == jax.eval_shape(state)
 
@@ -99,7 +101,7 @@ def test_a_training_that_started_over_is_not_mistaken_for_the_one_before(checkpo
     assert (saved.number, bits(saved.state)) == (1, bits(state(7)))
 
 
-def test_a_checkpoint_for_another_purpose_is_as_good_as_none(checkpoints: Checkpoints) -> None:
+def test_a_checkpoint_for_another_purpose_is_ignored(checkpoints: Checkpoints) -> None:
     other_purpose = Checkpoints(checkpoints.folder, "other")
     assert other_purpose.latest(state()) is None
     other_purpose.save(3, state(3), [])
@@ -108,14 +110,14 @@ def test_a_checkpoint_for_another_purpose_is_as_good_as_none(checkpoints: Checkp
     assert saved.number == 3
 
 
-def test_clear_leaves_nothing_of_ours_and_all_of_others(checkpoints: Checkpoints) -> None:
+def test_clear_removes_only_checkpoints(checkpoints: Checkpoints) -> None:
     (checkpoints.folder / "notes.txt").write_text("mine")
     (checkpoints.folder / "3").mkdir()
     checkpoints.clear()
     assert os.listdir(checkpoints.folder) == ["notes.txt"]
 
 
-def test_a_flipped_byte_in_any_file_is_refused_by_name(checkpoints: Checkpoints) -> None:
+def test_a_flipped_byte_in_any_file_is_rejected_by_name(checkpoints: Checkpoints) -> None:
     files = sorted(path for path in (checkpoints.folder / "2").rglob("*") if path.is_file())
     assert {"manifest.json", "about.json", "_METADATA", "manifest.ocdbt"} <= {path.name for path in files}
     for file in files:
@@ -129,7 +131,7 @@ def test_a_flipped_byte_in_any_file_is_refused_by_name(checkpoints: Checkpoints)
     assert checkpoints.latest(state()) is not None
 
 
-def test_a_truncated_missing_or_additional_file_is_refused_by_name(checkpoints: Checkpoints) -> None:
+def test_a_truncated_missing_or_additional_file_is_rejected_by_name(checkpoints: Checkpoints) -> None:
     arrays = checkpoints.folder / "2" / "arrays"
     largest = max((path for path in arrays.rglob("*") if path.is_file()), key=lambda path: path.stat().st_size)
     whole = largest.read_bytes()
@@ -145,7 +147,7 @@ def test_a_truncated_missing_or_additional_file_is_refused_by_name(checkpoints: 
         checkpoints.latest(state())
 
 
-def test_a_manifest_that_is_rewritten_or_lies_elsewhere_is_refused(checkpoints: Checkpoints) -> None:
+def test_a_rewritten_or_moved_manifest_is_rejected(checkpoints: Checkpoints) -> None:
     manifest = checkpoints.folder / "2" / "manifest.json"
     content = json.loads(manifest.read_text())
     content["content"]["files"].popitem()
@@ -158,7 +160,7 @@ def test_a_manifest_that_is_rewritten_or_lies_elsewhere_is_refused(checkpoints: 
         checkpoints.latest(state())
 
 
-def test_another_tree_dtype_shape_or_kind_of_key_is_refused_with_both(checkpoints: Checkpoints) -> None:
+def test_another_tree_dtype_shape_or_kind_of_key_is_rejected_naming_both(checkpoints: Checkpoints) -> None:
     like = state()
     for changed, complaint in [
         (like._replace(best_loss=jnp.zeros(4)), r"holds \.best_loss float32\[3\], wanted \.best_loss float32\[4\]"),
@@ -171,7 +173,7 @@ def test_another_tree_dtype_shape_or_kind_of_key_is_refused_with_both(checkpoint
             checkpoints.latest(changed)
 
 
-def test_a_save_without_its_manifest_does_not_exist_and_is_removed_by_the_next(checkpoints: Checkpoints) -> None:
+def test_a_save_without_a_manifest_is_ignored_and_removed_by_the_next(checkpoints: Checkpoints) -> None:
     shutil.copytree(checkpoints.folder / "2", checkpoints.folder / "3")
     (checkpoints.folder / "3" / "manifest.json").rename(checkpoints.folder / "3" / "manifest.json.new")
     assert (saved := checkpoints.latest(state())) is not None
@@ -180,7 +182,7 @@ def test_a_save_without_its_manifest_does_not_exist_and_is_removed_by_the_next(c
     assert sorted(os.listdir(checkpoints.folder)) == ["2", "4"]
 
 
-def test_a_folder_that_cannot_be_written_is_our_error(tmp_path: Path) -> None:
+def test_an_unwritable_folder_raises_checkpoint_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(CheckpointError, match="epoch 1 could not be saved in"):
         Checkpoints(tmp_path / "file", "p").save(1, state(), [])
@@ -223,7 +225,7 @@ for _ in sys.stdin:
 
 
 @pytest.mark.long
-def test_a_training_killed_while_saving_goes_on_from_the_last_complete_checkpoint(tmp_path: Path) -> None:
+def test_a_training_killed_while_saving_resumes_from_the_last_complete_checkpoint(tmp_path: Path) -> None:
     dice, last = random.Random(3), 0
     command = [sys.executable, "-c", LOOP, str(tmp_path)]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as forks:
@@ -281,7 +283,7 @@ for count in (8, 8, 2):
 """
 
 
-def test_sharded_arrays_come_back_on_as_many_devices_as_there_are_now(tmp_path: Path) -> None:
+def test_sharded_arrays_are_restored_on_the_current_number_of_devices(tmp_path: Path) -> None:
     command = [sys.executable, "-c", SHARDED, str(tmp_path)]
     process = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
     assert process.stdout.splitlines() == ["8 False", "8 True", "2 True"]

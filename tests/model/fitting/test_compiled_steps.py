@@ -1,4 +1,4 @@
-"""The compiled step: what it sums over, and in which parts."""
+"""The compiled step: its sums over parts of a batch."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ from tests.panels import panel, spec
 
 
 @pytest.mark.parametrize("crops_at_once", [4, 8])
-def test_crops_taken_a_few_at_a_time_have_the_gradients_of_all_at_once(
-    crops_at_once: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_crops_in_parts_have_the_gradients_of_all_at_once(crops_at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     before, batch, members = panel(), 16, 2
     days = before.history - train.VALIDATION
     recipe = choose_recipe(spec(batch_depots=batch), len(before.depot_ids), days)

@@ -1,4 +1,4 @@
-"""What a training tells of itself."""
+"""Measures of a training."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SUMMARY = {
 }
 
 
-def test_a_cpu_says_nothing_of_device_memory() -> None:
+def test_a_cpu_has_no_measures_of_device_memory() -> None:
     measures = device_measures.of_training(SUMMARY)
     assert (measures["training_seconds"], measures["compile_misses"]) == (12.0, 1)
     assert measures["versions"]["jax"] == jax.__version__
@@ -32,7 +32,7 @@ def test_a_cpu_says_nothing_of_device_memory() -> None:
     assert "device_memory_peak_bytes" not in measures
 
 
-def test_an_accelerator_s_memory_is_told_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_of_accelerators_is_measured_by_device_number(monkeypatch: pytest.MonkeyPatch) -> None:
     devices = [
         SimpleNamespace(id=number, memory_stats=lambda: {"peak_bytes_in_use": 7, "bytes_limit": 10})
         for number in range(2)

@@ -1,4 +1,4 @@
-"""Devices: depots dealt along one line of them, in one process or several, and sizes that seldom change."""
+"""Devices: depots distributed along them, in one process or several, and sizes that rarely change."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def start(script: str, *arguments: str, cores: int) -> subprocess.Popen[str]:
     )
 
 
-# --- how depots lie ---------------------------------------------------------------------------------------------------
+# --- distribution of depots
+# -------------------------------------------------------------------------------------------
 
 DEALT = """
 import jax, jax.numpy as jnp, numpy as np
@@ -60,7 +61,7 @@ print("dealt")
 """
 
 
-def test_depots_are_dealt_over_the_devices_and_the_rest_lies_on_each() -> None:
+def test_depots_are_distributed_over_the_devices_and_the_rest_is_replicated() -> None:
     process = start(DEALT, cores=4)
     assert process.communicate()[0] == "dealt\n"
     assert process.returncode == 0
@@ -80,7 +81,7 @@ print(count)
 
 
 @pytest.mark.parametrize("variables", [{}, {"JAX_NUM_CPU_DEVICES": "3"}, {"XLA_FLAGS": FORCED}])
-def test_each_core_is_a_device_where_nobody_has_said_otherwise(variables: dict[str, str]) -> None:
+def test_each_core_is_a_device_by_default(variables: dict[str, str]) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "JAX_NUM_CPU_DEVICES"}
     count = subprocess.check_output(
         [sys.executable, "-c", SPREAD], cwd=ROOT, env={**environment, **variables}, text=True
@@ -88,7 +89,7 @@ def test_each_core_is_a_device_where_nobody_has_said_otherwise(variables: dict[s
     assert int(count) == (3 if variables else min(len(os.sched_getaffinity(0)), devices.CORES))
 
 
-def test_on_one_device_a_tree_stays_what_it_is() -> None:
+def test_on_one_device_a_tree_is_unchanged() -> None:
     demand = np.array([[1.0, np.nan], [2.0, 3.0]], np.float32)
     np.testing.assert_array_equal(devices.replicate(demand), demand)
 
@@ -96,14 +97,14 @@ def test_on_one_device_a_tree_stays_what_it_is() -> None:
 # --- sizes ------------------------------------------------------------------------------------------------------------
 
 
-def test_depots_are_padded_to_the_next_of_a_ladder_of_sizes() -> None:
+def test_depots_are_padded_to_the_next_of_a_series_of_sizes() -> None:
     assert [devices.padded_count(count, 1) for count in (1, 64, 65, 128, 129, 320, 321, 10_000)] == [
         64, 64, 128, 128, 192, 320, 384, 10_880,
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize("count_of_devices", [1, 2, 3, 8, 12])
-def test_every_size_holds_its_depots_and_is_dealt_evenly(count_of_devices: int) -> None:
+def test_every_size_holds_its_depots_and_is_divided_evenly(count_of_devices: int) -> None:
     counts = range(1, 20_000, 7)
     sizes = [devices.padded_count(count, count_of_devices) for count in counts]
     pairs = list(zip(counts, sizes, strict=True))
@@ -127,7 +128,7 @@ def test_a_program_for_padded_depots_is_compiled_once_for_many_counts() -> None:
 # --- memory -----------------------------------------------------------------------------------------------------------
 
 
-def test_full_memory_is_recognised_in_what_jax_really_raises() -> None:
+def test_out_of_memory_is_recognized_in_real_jax_errors() -> None:
     with pytest.raises(jax.errors.JaxRuntimeError) as exhausted:
         jax.block_until_ready(jnp.zeros(1 << 46, jnp.uint8))
     assert devices.out_of_memory(exhausted.value)
@@ -137,6 +138,6 @@ def test_full_memory_is_recognised_in_what_jax_really_raises() -> None:
     assert devices.out_of_memory(MemoryError())
 
 
-def test_other_errors_are_not_taken_for_full_memory() -> None:
+def test_other_errors_are_not_mistaken_for_out_of_memory() -> None:
     assert not devices.out_of_memory(ValueError("RESOURCE_EXHAUSTED"))
     assert not devices.out_of_memory(jax.errors.JaxRuntimeError("INVALID_ARGUMENT: shapes"))

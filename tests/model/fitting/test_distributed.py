@@ -1,4 +1,4 @@
-"""Several hosts: who they are, how they join, and that they train what one trains alone."""
+"""Several hosts: their numbers, how they join, and that they train the same as one alone."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def free_address() -> str:
 
 
 @pytest.mark.parametrize("index", [2, -1])
-def test_a_host_that_cannot_be_is_refused(index: int) -> None:
+def test_an_invalid_host_number_is_rejected(index: int) -> None:
     with pytest.raises(SpecError, match=f"this is host {index} of 2, wanted 0 to 1"):
         HostGroup("head:8476", 2, index)
 
 
-def test_alone_there_is_nothing_to_join() -> None:
+def test_a_single_host_joins_nothing() -> None:
     distributed.join(None)
     distributed.join(HostGroup("head:8476", 1, 0))
     assert not jax.distributed.is_initialized()
@@ -40,13 +40,13 @@ def test_alone_there_is_nothing_to_join() -> None:
     assert distributed.broadcast_panel(alone, spec()) is alone
 
 
-def test_joining_after_jax_has_started_is_our_error() -> None:
+def test_joining_after_jax_has_started_raises_training_error() -> None:
     jax.devices()
     with pytest.raises(TrainingError, match=r"host 0 of 2 could not join at 127\.0\.0\.1:1: "):
         distributed.join(HostGroup("127.0.0.1:1", 2, 0))
 
 
-def test_a_panel_travels_whole() -> None:
+def test_a_panel_is_serialized_completely() -> None:
     original = panel()
     original.demand[0, 3] = np.nan
     received = distributed.panel_from_bytes(distributed.panel_to_bytes(original))
@@ -96,7 +96,7 @@ print(json.dumps([forked.end(process) for process in processes]))
 
 
 def trained(folder: Path, *seeds: int) -> list[int]:
-    """Let two hosts train who are told these seeds; how they ended."""
+    """Train on two hosts with these seeds; return their exit codes."""
     command = [sys.executable, "-c", TRAINED, free_address(), str(folder), *map(str, seeds)]
     process = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True, timeout=500)
     codes: list[int] = json.loads(process.stdout.splitlines()[-1])
@@ -104,7 +104,7 @@ def trained(folder: Path, *seeds: int) -> list[int]:
 
 
 @pytest.mark.long
-def test_two_hosts_train_what_one_trains_alone_and_leave_its_checkpoint(tmp_path: Path) -> None:
+def test_two_hosts_train_the_same_as_one_and_leave_its_checkpoint(tmp_path: Path) -> None:
     assert trained(tmp_path, 0, 0) == [0, 0]
     history, trust, calibration = json.loads((tmp_path / "results.json").read_text())
     declared = spec(epochs=3).model_copy(update={"state": str(tmp_path / "one")}).with_lead_error({"promo": 0.5})
@@ -117,12 +117,12 @@ def test_two_hosts_train_what_one_trains_alone_and_leave_its_checkpoint(tmp_path
 
 
 @pytest.mark.long
-def test_hosts_that_were_told_different_things_do_not_train(tmp_path: Path) -> None:
+def test_hosts_with_different_pipeline_files_do_not_train(tmp_path: Path) -> None:
     assert trained(tmp_path, 0, 1) == [1, 1]
     complaints = [(tmp_path / f"complaint-{index}").read_text() for index in range(2)]
     assert all("on hosts [1] `model`, `training`, `horizon`" in complaint for complaint in complaints)
 
 
-def test_a_pipeline_file_without_hosts_needs_no_assistance() -> None:
+def test_assisting_a_pipeline_file_without_hosts_is_rejected() -> None:
     with pytest.raises(SpecError, match=r"training\.hosts is not in the pipeline file"):
         fit_candidate.assist(spec(), 1)

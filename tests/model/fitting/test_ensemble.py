@@ -1,4 +1,5 @@
-"""Members are weighted, and drawn to the seasonal anchor, as far as days that they did not learn from say so."""
+"""Members are weighted, and drawn to the seasonal anchor, as far as days outside the training
+support it."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ BAND = np.array([-0.2, 0.0, 0.2], np.float32)
 
 
 def members(*centers: float, days: int = 200) -> np.ndarray:
-    """Members (members, days, 1, levels) that always say the same."""
+    """Return members (members, days, 1, levels) with constant predictions."""
     return np.stack([np.broadcast_to(np.float32(center) + BAND, (days, 1, 3)) for center in centers])
 
 
@@ -31,7 +32,7 @@ def test_a_better_member_counts_for_more_but_never_alone() -> None:
     assert weights.members.dtype == np.float32
 
 
-def test_members_whose_mean_is_best_stay_alike() -> None:
+def test_members_whose_mean_is_best_keep_equal_weights() -> None:
     weights = blend(
         members(4.8, 5.2), np.full((200, 1), 9.0, np.float32), np.full((200, 1), 5.0, np.float32), OBSERVED, LEVELS
     )
@@ -39,12 +40,12 @@ def test_members_whose_mean_is_best_stay_alike() -> None:
     assert weights.anchor == 0
 
 
-def test_the_anchor_is_leaned_on_where_it_is_nearer() -> None:
+def test_the_anchor_gets_weight_if_it_is_nearer() -> None:
     weights = blend(members(6.0), np.full((200, 1), 4.0, np.float32), actuals(), OBSERVED, LEVELS)
     assert weights.anchor == pytest.approx(0.5)
 
 
-def test_without_a_known_day_all_count_alike() -> None:
+def test_without_a_known_day_weights_are_equal() -> None:
     weights = blend(members(5.0, 6.0), actuals(), actuals(), ~OBSERVED, LEVELS)
     assert (weights.members.tolist(), weights.anchor) == ([0.5, 0.5], 0.0)
 

@@ -1,4 +1,4 @@
-"""Two dumps of XLA are compared by what was compiled, not by names, lines or order."""
+"""Two dumps of XLA are compared by the compiled programs, not by names, lines or order."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def plus(x: Array) -> Array:
 
 
 def dump(folder: Path, function: Callable[..., Array], *shapes: tuple[int, ...], name: str = "step") -> None:
-    """Let XLA write what it makes of a function, as it does with `XLA_FLAGS`."""
+    """Make XLA write the programs of a function, as with `XLA_FLAGS`."""
     function = jax.named_call(function, name=name)
     function.__name__ = name
     arguments = [jnp.ones(shape) for shape in shapes]
@@ -49,13 +49,14 @@ def dump(folder: Path, function: Callable[..., Array], *shapes: tuple[int, ...],
 
 @pytest.fixture(autouse=True)
 def _compiles() -> None:
-    """What is compiled already is not dumped."""
+    """Clear the cache: programs that are already compiled are not dumped."""
     jax.clear_caches()
 
 
 @pytest.fixture
 def dumps(tmp_path: Path) -> tuple[Path, Path]:
-    """A version, and a later one whose recurrence does more, that lacks a program and has another."""
+    """Dumps of a version, and of a later one whose recurrence does more, and which lacks one
+    program and has another."""
     before, after = tmp_path / "before", tmp_path / "after"
     dump(before, recurrence, SHAPE, (16, 16))
     dump(before, plus, (4,), name="double")
@@ -66,10 +67,11 @@ def dumps(tmp_path: Path) -> tuple[Path, Path]:
     return before, after
 
 
-def test_it_tells_which_programs_are_new_gone_and_changed(dumps: tuple[Path, Path]) -> None:
+def test_new_removed_and_changed_programs_are_listed(dumps: tuple[Path, Path]) -> None:
     before, after = map(hlo_dumps.read_dump, dumps)
     lines = list(hlo_dumps.compare(before, after).lines())
-    assert lines[0].startswith("changed: jit_step f32[5,8,16], f32[16,16] -> f32[]: instructions ")  # the gravest first
+    # the largest change first
+    assert lines[0].startswith("changed: jit_step f32[5,8,16], f32[16,16] -> f32[]: instructions ")
     assert "FLOPs" in lines[0]
     assert lines[1].startswith("gone: jit_gone f32[3,3] -> f32[3,3]: ")
     assert lines[2].startswith("new: jit_fresh f32[2] -> f32[2]: ")
@@ -85,7 +87,7 @@ def test_the_counts_are_those_of_the_function(tmp_path: Path) -> None:
     assert program.opcodes["add"] == 1
 
 
-def test_another_place_and_other_names_are_no_change(tmp_path: Path) -> None:
+def test_another_location_and_other_names_are_not_a_change(tmp_path: Path) -> None:
     def moved(x: Array) -> Array:
         return x + x
 
@@ -96,7 +98,7 @@ def test_another_place_and_other_names_are_no_change(tmp_path: Path) -> None:
     assert len(list(comparison.lines())) == 1
 
 
-def test_programs_of_one_name_are_held_against_those_of_their_shapes(tmp_path: Path) -> None:
+def test_programs_with_the_same_name_are_paired_by_shapes(tmp_path: Path) -> None:
     for length in (3, 5):
         dump(tmp_path / "before", plus, (length,))
     dump(tmp_path / "after", plus, (5,))
@@ -116,12 +118,12 @@ def test_the_command_prints_lines_or_json(dumps: tuple[Path, Path]) -> None:
     assert [program["same"] for program in json.loads(result.stdout)["programs"]].count(True) == 1
 
 
-def test_a_folder_without_a_dump_is_refused_with_the_way_to_make_one(tmp_path: Path) -> None:
+def test_a_folder_without_a_dump_is_rejected_with_the_way_to_make_one(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"found no \*after_optimizations.txt, wanted .*--xla_dump_to=FOLDER"):
         hlo_dumps.read_dump(tmp_path)
 
 
-def test_a_text_that_is_no_program_is_refused_with_its_name(tmp_path: Path) -> None:
+def test_a_text_that_is_not_a_program_is_rejected_with_its_name(tmp_path: Path) -> None:
     (tmp_path / "module_0001.jit_step.cpu_after_optimizations.txt").write_text("no program")
     with pytest.raises(SpecError, match=r"module_0001\.jit_step\.cpu_after_optimizations\.txt: not HLO as jax"):
         hlo_dumps.read_dump(tmp_path)

@@ -1,4 +1,4 @@
-"""Compiled programs are kept in a folder, from which a killed process takes nothing for good."""
+"""Compiled programs are kept in a folder, which a killed process cannot damage permanently."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ Ask = Callable[..., list[Any]]
 
 @pytest.fixture(scope="module")
 def ask() -> Iterator[Ask]:
-    """What new processes answer, all at once; their warnings are errors. They are forked from one that has imported all
-    and begun nothing."""
+    """Yield a function that returns the answers of new processes, all at once; their warnings are
+    errors. They are forked from one that has imported everything and started nothing."""
     command = [sys.executable, "-W", "error", "-c", PROCESSES]
     surroundings = {name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
@@ -86,12 +86,12 @@ def programs(cache: Path) -> dict[str, bytes]:
 
 
 def compiled(cache: Path, ask: Ask) -> int:
-    """How many programs a process had to compile."""
+    """Return the number of programs that a process had to compile."""
     [[misses, _]] = ask(("few", cache))
     return int(misses)
 
 
-def test_a_program_that_was_half_written_is_compiled_and_kept_again(tmp_path: Path, ask: Ask) -> None:
+def test_a_partly_written_program_is_compiled_and_kept_again(tmp_path: Path, ask: Ask) -> None:
     assert compiled(tmp_path, ask) > 0
     whole = programs(tmp_path)
     assert compiled(tmp_path, ask) == 0
@@ -102,7 +102,7 @@ def test_a_program_that_was_half_written_is_compiled_and_kept_again(tmp_path: Pa
     assert compiled(tmp_path, ask) == 0
 
 
-def test_an_empty_program_is_dropped_and_one_that_is_packed_otherwise_is_believed(tmp_path: Path) -> None:
+def test_an_empty_program_is_removed_and_another_compression_is_accepted(tmp_path: Path) -> None:
     from forecaster.model.fitting import jax_setup
 
     (tmp_path / "empty-cache").touch()
@@ -112,12 +112,13 @@ def test_an_empty_program_is_dropped_and_one_that_is_packed_otherwise_is_believe
 
 
 def many(cache: Path, ask: Ask, megabytes: int = 100) -> tuple[int, int]:
-    """Programs compiled and found by a process that needs a dozen of them, in a folder with bounds."""
+    """Return the programs compiled and found by a process that needs a dozen of them, in a folder
+    with a size limit."""
     [[misses, hits]] = ask(("many", cache, megabytes))
     return misses, hits
 
 
-def test_processes_that_write_one_folder_at_once_leave_whole_programs(tmp_path: Path, ask: Ask) -> None:
+def test_processes_that_share_a_folder_leave_complete_programs(tmp_path: Path, ask: Ask) -> None:
     whole = {sum(counts) for counts in ask(*[("many", tmp_path, 100)] * 3)}
     assert len(whole) == 1  # each needed as many programs
     misses, hits = many(tmp_path, ask)
@@ -127,7 +128,7 @@ def test_processes_that_write_one_folder_at_once_leave_whole_programs(tmp_path: 
     }
 
 
-def test_a_folder_of_before_there_were_bounds_is_used_on_and_written(tmp_path: Path, ask: Ask) -> None:
+def test_a_folder_from_before_size_limits_is_still_used_and_written(tmp_path: Path, ask: Ask) -> None:
     assert many(tmp_path, ask)[0] > 0
     for note in tmp_path.glob("*-atime"):
         note.unlink()
@@ -137,7 +138,7 @@ def test_a_folder_of_before_there_were_bounds_is_used_on_and_written(tmp_path: P
     assert gone.exists()
 
 
-def test_jax_keeps_the_folder_below_its_bound(tmp_path: Path, ask: Ask) -> None:
+def test_jax_keeps_the_folder_below_its_size_limit(tmp_path: Path, ask: Ask) -> None:
     old = tmp_path / "jit_old-0-cache"
     old.write_bytes(b"\x28" + bytes(1_000_000))
     os.utime(old, (1e9, 1e9))
@@ -146,7 +147,7 @@ def test_jax_keeps_the_folder_below_its_bound(tmp_path: Path, ask: Ask) -> None:
     assert sum(path.stat().st_size for path in tmp_path.glob("*-cache")) < 1_000_000
 
 
-def test_what_is_no_file_among_the_programs_is_dropped_and_not_waited_for(tmp_path: Path, ask: Ask) -> None:
+def test_entries_that_are_not_files_are_removed_without_blocking(tmp_path: Path, ask: Ask) -> None:
     assert compiled(tmp_path, ask) > 0
     names = [*programs(tmp_path)]
     for name in names:
@@ -157,9 +158,7 @@ def test_what_is_no_file_among_the_programs_is_dropped_and_not_waited_for(tmp_pa
 
 
 @pytest.mark.parametrize("damage", ["no folder", "locked for ever", "never answers"])
-def test_without_any_folder_that_can_be_used_programs_are_compiled_and_not_kept(
-    tmp_path: Path, damage: str, ask: Ask
-) -> None:
+def test_without_a_usable_folder_programs_are_compiled_but_not_kept(tmp_path: Path, damage: str, ask: Ask) -> None:
     (state := tmp_path / "var").mkdir()
     if damage == "no folder":
         (state / "jax_cache").write_text("", "utf-8")
@@ -173,7 +172,7 @@ def test_without_any_folder_that_can_be_used_programs_are_compiled_and_not_kept(
     assert answer == 3.0
 
 
-def test_a_shared_folder_that_is_away_costs_a_night_only_the_time_to_compile(
+def test_an_unreachable_shared_folder_costs_a_night_only_the_time_to_compile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import jax

@@ -1,4 +1,5 @@
-"""Training reads covariates of the days ahead as reports have them: wrong by more the further ahead."""
+"""Training reads covariates of the days ahead as reports have them: with errors that grow with the
+distance."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def leaves(candidate: Candidate) -> list[bytes]:
     return [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(dict(candidate.parameters))]
 
 
-def test_one_number_grows_with_the_square_root_and_the_last_of_a_list_goes_on() -> None:
+def test_a_number_grows_with_the_square_root_and_the_last_of_a_list_continues() -> None:
     def by_lead(error: Any, horizon: int) -> tuple[float, ...]:
         return reporting(error).calendar.report_deviations("promo", horizon)
 
@@ -62,12 +63,12 @@ def test_a_report_has_one_error_that_grows() -> None:
     assert abs(next_origin) < 0.02
 
 
-def test_a_depot_and_day_have_the_same_error_wherever_it_is_drawn() -> None:
+def test_the_error_of_a_depot_and_day_is_always_the_same() -> None:
     steps = jnp.asarray([[1.0, 0.5], [1.0, 0.0]])
     errors = report_errors.of_days(jnp.asarray([4, 0, 2]), jnp.asarray([10, 11, 12]), steps)
     part = report_errors.of_days(jnp.asarray([2]), jnp.asarray([11]), steps)
     np.testing.assert_array_equal(errors[2, 1], part[0, 0])
-    assert len(np.unique(errors)) == 9 * 3  # two of a walk, and one that stands still
+    assert len(np.unique(errors)) == 9 * 3  # two of a walk, and one constant
 
 
 @jax.jit
@@ -78,7 +79,7 @@ def made(window: Window, errors: Any = None) -> tuple[Any, Any, Any]:
     return of_window.encoder, of_window.decoder, of_window.trees
 
 
-def test_features_are_those_of_a_day_whose_reports_were_off_and_the_past_stays_true() -> None:
+def test_report_errors_change_only_covariates_of_the_days_ahead() -> None:
     panel = panels.panel(2, LOOKBACK, 9, covariates=("promo", "rain"))
     window = Window(**{name: jnp.asarray(x) for name, x in panel.window(LOOKBACK).items()})
     errors = np.random.default_rng(0).normal(0, 1, (2, 1, 9, 2)).astype(np.float32)
@@ -90,7 +91,7 @@ def test_features_are_those_of_a_day_whose_reports_were_off_and_the_past_stays_t
     assert not np.array_equal(true[1], reported[1])
 
 
-def test_an_error_of_nothing_trains_what_no_error_trains_to_the_last_bit() -> None:
+def test_an_error_of_zero_and_no_error_train_bit_identically() -> None:
     panel = panels.panel()
     with panels.quickly():
         without, with_nothing, with_error = (
@@ -104,7 +105,7 @@ def test_an_error_of_nothing_trains_what_no_error_trains_to_the_last_bit() -> No
 
 
 def weather(depots: int, history: int) -> Panel:
-    """Counts that follow the weather alone, which nobody knows of a day ahead but by its report."""
+    """Return counts that follow only the weather, which is known ahead only from reports."""
     panel, random = panels.panel(depots, history, covariates=("rain",)), np.random.default_rng(1)
     rain = random.normal(0, 1, panel.covariates.shape).astype(np.float32)
     demand = np.round(60 * np.exp(0.3 * rain[:, :history, 0]) * random.lognormal(0, 0.03, panel.demand.shape))
@@ -113,7 +114,7 @@ def weather(depots: int, history: int) -> Panel:
     )
 
 
-def test_trees_learn_from_the_same_reports_and_twice_the_same() -> None:
+def test_trees_learn_from_the_same_reports_reproducibly() -> None:
     panel = weather(4, 300)
     days = panel.history - 28
     of_network = np.zeros((4, 26, 3), np.float32)
@@ -133,7 +134,7 @@ def test_trees_learn_from_the_same_reports_and_twice_the_same() -> None:
     assert (response[1] < 0.8 * response[0]).all()  # they trust the rain less
 
 
-def test_who_has_learned_from_reports_forecasts_better_from_reports() -> None:
+def test_a_model_trained_on_reports_forecasts_better_from_reports() -> None:
     panel, error = weather(6, 260), 1.0
     before = panel.at(panel.days[panel.history - 31].astype(object))
     spec = panels.spec(epochs=15).with_lead_error({"rain": error})

@@ -1,4 +1,4 @@
-"""Training: repeatable to the last bit, compiled once, and honest when it fails."""
+"""Training: reproducible to the last bit, compiled once, and explicit about failures."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def leaves(candidate: Candidate) -> list[Any]:
 
 @dataclass
 class Repeated:
-    """A training that was done before, and what was said of its epochs."""
+    """A repeated training, and the reports of its epochs."""
 
     candidate: Candidate
     epochs: list[Epoch]
@@ -46,7 +46,7 @@ class Repeated:
 @pytest.fixture(scope="module")
 def repeated() -> Repeated:
     epochs = list[Epoch]()
-    panels.candidate()  # or this one were the first
+    panels.candidate()  # so that this one is not the first
     return Repeated(train.fit(panel(), spec(), on_epoch=epochs.append), epochs)
 
 
@@ -58,7 +58,7 @@ def test_the_same_panel_and_spec_give_the_same_parameters_to_the_last_bit(repeat
     assert all(
         not np.array_equal(left, right) for left, right in zip(leaves(one_seed), leaves(other_seed), strict=True)
     )
-    # Members start from different keys; a program that was compiled once is not compiled again.
+    # Members start from different keys; a program is compiled only once.
     assert all(not np.array_equal(leaf[0], leaf[1]) for leaf in leaves(first) if leaf.ndim > 2)
     assert second.summary["compile_misses"] == 0
     travelled = serialization.from_bytes(serialization.to_bytes(second))
@@ -71,7 +71,7 @@ def test_the_same_panel_and_spec_give_the_same_parameters_to_the_last_bit(repeat
     assert serialization.to_bytes(travelled) == serialization.to_bytes(second)
 
 
-def test_a_blank_candidate_takes_the_programs_of_a_trained_one() -> None:
+def test_a_blank_candidate_uses_the_programs_of_a_trained_one() -> None:
     trained, blank = panels.candidate(), train.blank(panel(), spec())
     shapes = [
         [(str(path), leaf.shape, leaf.dtype) for path, leaf in jax.tree.leaves_with_path(dict(candidate.parameters))]
@@ -82,7 +82,7 @@ def test_a_blank_candidate_takes_the_programs_of_a_trained_one() -> None:
 
 
 def test_kernels_of_members_are_made_orthogonal_one_after_the_other() -> None:
-    """A batch of QR factorisations may hang for ever on two cores, so none may be one."""
+    """A batch of QR factorizations may deadlock on two cores, so none may be batched."""
     shape = Architecture(2, 64, (0.1, 0.5, 0.9), 7, 3, 20, (3,))
     program = jax.jit(compiled_steps._initial, static_argnums=(0, 1)).lower(shape, 5, jax.random.key(0)).as_text()
     factorised = re.findall(r"geqrf.*: \((tensor<\w+>)\)", program)
@@ -104,22 +104,22 @@ def test_the_loss_falls(repeated: Repeated) -> None:
     assert [row["loss"] for row in candidate.summary["history"]] == [epoch.loss for epoch in epochs]
 
 
-def test_an_earlier_epoch_is_kept_only_where_it_was_clearly_better() -> None:
+def test_an_earlier_epoch_is_kept_only_if_it_was_clearly_better() -> None:
     last, best = {"w": jnp.ones((3, 2))}, {"w": jnp.zeros((3, 2))}
     losses = jnp.asarray([0.94, 0.96, 1.0]), jnp.ones(3)
     parameters: Any = train._best_parameters(State(last, None, jax.random.key(0), best, *losses))
     np.testing.assert_array_equal(parameters["w"], [[0, 0], [1, 1], [1, 1]])
 
 
-def test_a_loss_that_is_no_number_stops_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counts below −1 have no logarithm; nothing of the kind passes the contract, so it is planted behind it."""
+def test_a_loss_that_is_not_a_number_stops_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counts below −1 have no logarithm; the contract rejects them, so they are inserted behind it."""
     constants = train.constants(panel(), 92)
     monkeypatch.setattr(train, "constants", lambda *_: constants)
     with pytest.raises(TrainingError, match="epoch 1 of 20: the loss is nan at step 1, on crops of D0, D1, D2"):
         train.fit(replace(panel(), demand=np.full_like(panel().demand, -2.0)), spec())
 
 
-def test_a_training_that_was_killed_goes_on_and_ends_with_the_same_parameters(tmp_path: Path) -> None:
+def test_a_killed_training_resumes_and_ends_with_the_same_parameters(tmp_path: Path) -> None:
     class Killed(Exception):
         pass
 
@@ -132,7 +132,7 @@ def test_a_training_that_was_killed_goes_on_and_ends_with_the_same_parameters(tm
 
     troubles: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training_loop, "SAVE_INTERVAL", 0.0)  # a checkpoint every epoch
+        patch.setattr(training_loop, "SAVE_INTERVAL", 0.0)  # a checkpoint after every epoch
         with pytest.raises(Killed):
             fit(on_epoch=kill)
         assert troubles == []
@@ -143,7 +143,7 @@ def test_a_training_that_was_killed_goes_on_and_ends_with_the_same_parameters(tm
     for left, right in zip(leaves(train.fit(panel(), spec(epochs=6))), leaves(after), strict=True):
         assert left.tobytes() == right.tobytes()
     assert [row["number"] for row in after.summary["history"]] == list(range(1, 7))
-    # What is finished is there whole; other data are another training.
+    # A finished training is restored completely; other data are another training.
     fit()
     assert troubles[1:] == ["training continues after epoch 6"]
     train.fit(panel(), spec(seed=1, epochs=1), checkpoints=tmp_path, on_trouble=troubles.append)
@@ -171,8 +171,8 @@ def test_a_damaged_checkpoint_is_named_and_training_starts_over(tmp_path: Path) 
     assert numbers == [1, 2]
 
 
-def test_without_memory_the_batch_is_halved_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The device here has too much memory to fill in a test, so its word for it is planted."""
+def test_without_memory_the_batch_is_halved_and_that_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The device here has too much memory to fill in a test, so its error is simulated."""
     program, troubles = train.compiled_steps.training_epoch, []
 
     def full(sizes: ProgramSizes, members: int) -> Any:
@@ -181,7 +181,8 @@ def test_without_memory_the_batch_is_halved_and_that_is_said(monkeypatch: pytest
         return program(sizes, members)
 
     monkeypatch.setattr(train.compiled_steps, "training_epoch", full)
-    # Twice as many steps of half as many crops are those of the other tests, which are compiled.
+    # Twice the steps with half the crops have the sizes of other tests, whose programs are
+    # compiled.
     candidate = train.fit(panel(), spec(epochs=1, batch_depots=16), steps=3, on_trouble=troubles.append)
     assert troubles == ["no memory left for a batch of 16 crops: starting over with 8"]
     assert (candidate.summary["batch"], candidate.summary["steps_an_epoch"]) == (8, 6)
@@ -195,19 +196,19 @@ def test_without_memory_the_batch_is_halved_and_that_is_said(monkeypatch: pytest
         train.fit(panel(), spec(epochs=1, batch_depots=16))
 
 
-def test_a_new_depot_and_a_new_day_compile_nothing_anew() -> None:
+def test_a_new_depot_and_a_new_day_need_no_recompilation() -> None:
     train.fit(panel(3, 120), spec(epochs=1))
     with count_compilations() as compilations:
         train.fit(panel(4, 121), spec(epochs=1))
     assert compilations.misses == 0
 
 
-def test_a_history_too_short_is_refused_with_its_numbers() -> None:
+def test_a_history_too_short_is_rejected_with_its_numbers() -> None:
     with pytest.raises(NoUsableData, match="58 days of history before the backtest, wanted at least 59: shorten"):
         train.fit(panel(history=58), spec())
 
 
-def test_a_history_that_is_all_unknown_is_refused() -> None:
+def test_a_history_without_known_days_is_rejected() -> None:
     empty = panel()
     demand = np.array(empty.demand)
     demand[:, :92] = NAN  # all but the validation days
@@ -217,7 +218,7 @@ def test_a_history_that_is_all_unknown_is_refused() -> None:
 
 @dataclass
 class Compiled:
-    """A training whose programs nobody has compiled before: what it learned from, its epochs, and the seconds of
+    """A training whose programs were not compiled before: its panel, its epochs, and the seconds of
     compiling up to each of them."""
 
     panel: Panel
@@ -229,7 +230,8 @@ class Compiled:
 
 @pytest.fixture(scope="module")
 def of_odd_depots(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
-    """A depot without history, one without orders, and one that is always closed; the shortest history allowed."""
+    """Train a depot without history, one without orders, and one that is always closed, with the
+    shortest history allowed."""
     ordinary = panel(5, 59)
     demand, open_ = np.array(ordinary.demand), np.array(ordinary.open)
     demand[1], demand[2], open_[3] = NAN, 0.0, False
@@ -237,7 +239,7 @@ def of_odd_depots(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
     uncompiled = declared.model_copy(update={"model": declared.model.model_copy(update={"hidden": 9})})
     epochs, seconds = list[Epoch](), list[float]()
     with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("JAX_COMPILATION_CACHE_DIR")  # which keeps what earlier sessions compiled
+        patch.delenv("JAX_COMPILATION_CACHE_DIR")  # it has programs from earlier sessions
         with panels.quickly(tmp_path_factory.mktemp("compiled")), count_compilations() as compilations:
 
             def on_epoch(epoch: Epoch) -> None:
@@ -256,8 +258,8 @@ def test_the_second_epoch_compiles_nothing(of_odd_depots: Compiled) -> None:
     assert set(seconds) == {seconds[0]}
 
 
-def test_a_depot_without_history_poisons_nobody(of_odd_depots: Compiled) -> None:
-    """Nor does one that is always closed, nor one without orders."""
+def test_a_depot_without_history_does_not_affect_others(of_odd_depots: Compiled) -> None:
+    """Neither does one that is always closed, nor one without orders."""
     odd, candidate = of_odd_depots.panel, of_odd_depots.candidate
     assert all(np.isfinite(leaf).all() for leaf in leaves(candidate))
     forecast = to_onnx.forecaster(candidate)(odd)
@@ -266,7 +268,7 @@ def test_a_depot_without_history_poisons_nobody(of_odd_depots: Compiled) -> None
     assert (forecast.quantiles[1] > 0).all()
 
 
-def test_constants_are_measured_on_open_days_of_training_alone() -> None:
+def test_constants_are_measured_only_on_open_days_of_training() -> None:
     half_closed = bare(np.full((2, 10), np.expm1(2.0)), closed=[(1, day) for day in range(10)])
     demand = np.array(half_closed.demand)
     demand[0, :2], demand[0, 4:], demand[1] = np.expm1(4.0), 1e6, 1e6
@@ -274,7 +276,7 @@ def test_constants_are_measured_on_open_days_of_training_alone() -> None:
     np.testing.assert_allclose([constants["mean"], constants["spread"]], [3.0, 1.0], rtol=1e-6)
 
 
-def test_the_year_is_trusted_once_it_was_seen_often_enough() -> None:
+def test_yearly_features_are_used_with_enough_history() -> None:
     names = ("weekend", "year_sin_1", "year_cos_1", "holiday", "before_holiday", "counterpart")
     long_history = replace(panels.panel(1, 800), calendar_names=names)
     trusted = {days: train.constants(long_history, days) for days in (539, 540, 729, 730)}
@@ -294,7 +296,7 @@ print([value for row in candidate.summary["history"] for value in row.values()])
 """
 
 
-def test_on_eight_devices_training_says_what_it_says_on_one_to_rounding() -> None:
+def test_eight_devices_train_the_same_as_one_up_to_rounding() -> None:
     process = subprocess.run(
         [sys.executable, "-c", SHARED],
         cwd=Path(__file__).parents[3],
@@ -310,7 +312,7 @@ def test_on_eight_devices_training_says_what_it_says_on_one_to_rounding() -> Non
     np.testing.assert_allclose(json.loads(process.stdout), expected, rtol=1e-4)
 
 
-def test_a_profile_shows_what_ran_once_all_was_compiled(tmp_path: Path) -> None:
+def test_a_profile_shows_epochs_after_compilation(tmp_path: Path) -> None:
     train.fit(panel(), spec(epochs=4), profile=tmp_path)
     (trace,) = tmp_path.rglob("*.xplane.pb")
     assert b"dot" in trace.read_bytes()  # the products of the recurrence

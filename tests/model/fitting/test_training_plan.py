@@ -1,4 +1,4 @@
-"""The recipe: what the pipeline file says is done, and what it leaves out follows from the size of the data."""
+"""The recipe: values of the pipeline file are used, and others follow from the size of the data."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def recipe_of(depots: int = 64, days: int = 490, devices: int = 1, **training: A
     return choose_recipe(spec(**settings), depots, days, devices)
 
 
-def test_from_the_prior_on_steps_are_shorter_and_nothing_else_is_different() -> None:
+def test_a_start_from_the_prior_only_lowers_the_learning_rate() -> None:
     declared = spec()
     warm = declared.model_copy(update={"training": declared.training.model_copy(update={"start": "prior"})})
     fresh, begun = (choose_recipe(each_spec, 64, 490) for each_spec in (declared, warm))
@@ -44,7 +44,7 @@ def test_steps_grow_with_the_data_within_bounds() -> None:
     assert total[100_000] == pytest.approx(MOST_FACTOR * PRESETS["nightly"].steps, rel=0.01)
 
 
-def test_a_batch_of_much_data_is_larger_unless_the_file_says_how_large() -> None:
+def test_large_data_have_larger_batches_unless_the_file_declares_the_size() -> None:
     limit = int(LARGE_BATCH_FROM * REFERENCE_DEPOT_DAYS / 490)
     assert [recipe_of(depots).batch for depots in (3, 12, limit, limit + 1)] == [
         LEAST_BATCH,
@@ -60,7 +60,7 @@ def test_a_batch_of_whole_histories_has_no_depot_twice() -> None:
     assert recipe_of(20, epochs=1, history="whole", batch_depots=64).batch == 20
 
 
-def test_presets_spend_more_from_one_to_the_next() -> None:
+def test_presets_have_increasing_effort() -> None:
     quick, nightly, best = (recipe_of(preset=name) for name in ("quick", "nightly", "best"))
     assert quick.steps < nightly.steps < best.steps
     assert [len(preset.restraints) for preset in (quick, nightly, best)] == [
@@ -69,7 +69,7 @@ def test_presets_spend_more_from_one_to_the_next() -> None:
     assert recipe_of() == nightly
 
 
-def test_what_the_file_says_is_done() -> None:
+def test_declared_values_are_used() -> None:
     recipe = recipe_of(epochs=7, members=4, learning_rate=0.5, batch_depots=16)
     assert (recipe.epochs, len(recipe.restraints), recipe.learning_rate, recipe.batch) == (7, 4, 0.5, 16)
     assert recipe.steps == round(64 * 490 / (16 * recipe.origins * recipe.stride))  # every history once
@@ -83,7 +83,7 @@ def test_few_depots_and_short_histories_have_a_recipe() -> None:
 
 
 @pytest.mark.parametrize("devices", [1, 2, 3, 8])
-def test_a_batch_is_dealt_evenly_over_the_devices(devices: int) -> None:
+def test_a_batch_is_distributed_evenly_over_the_devices(devices: int) -> None:
     assert recipe_of(devices=devices).batch % devices == 0
 
 

@@ -1,4 +1,4 @@
-"""Crops: cut from the right days of the right depots, and changed only where they are meant to be."""
+"""Crops: cut from the right days of the right depots, and changed only as intended."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def places(batch: int = 400, seed: int = 0) -> windows.CropPlaces:
     return draw(jax.random.key(seed), SIZES, batch=batch, depots=jnp.int32(5), days=jnp.int32(100), blur=OFF)
 
 
-def test_the_panel_lies_on_the_device_with_unknown_days_and_depots_around_it() -> None:
+def test_the_panel_on_the_device_is_padded_with_unknown_days_and_depots() -> None:
     data = windows.on_device(PANEL, 64)
     days = LOOKBACK + 120 + -120 % DAYS_MULTIPLE
     assert data.demand.shape == (64, days)
@@ -55,7 +55,7 @@ def test_the_panel_lies_on_the_device_with_unknown_days_and_depots_around_it() -
     assert np.isnan(data.demand[:, LOOKBACK + 120 :]).all()
 
 
-def test_beyond_a_week_ahead_the_panel_goes_on_so_far_that_no_window_is_cut_short() -> None:
+def test_with_a_long_horizon_the_panel_is_padded_for_complete_windows() -> None:
     panel = panels.panel(5, 112, 28)
     data = windows.on_device(panel, 5)
     last = panel.history - 7 - 1  # the last origin whose first week is known
@@ -67,7 +67,7 @@ def test_beyond_a_week_ahead_the_panel_goes_on_so_far_that_no_window_is_cut_shor
     )
 
 
-def test_beyond_a_week_ahead_crops_end_a_week_before_training_does_and_learn_nothing_after_it() -> None:
+def test_with_a_long_horizon_crops_end_a_week_before_training_and_learn_nothing_later() -> None:
     sizes = CropSizes(horizon=28, origins=3, stride=7, scan=20)
     data = windows.on_device(panels.panel(5, 120, 28), 5)
     crops = draw(jax.random.key(0), sizes, batch=300, depots=jnp.int32(5), days=jnp.int32(100), blur=jnp.zeros(6))
@@ -82,7 +82,7 @@ def test_beyond_a_week_ahead_crops_end_a_week_before_training_does_and_learn_not
     assert windows.learnable(as_it_is, crops.last, jnp.int32(0), week) is as_it_is
 
 
-def test_a_cut_holds_the_days_before_its_last_and_the_horizon_after_it() -> None:
+def test_a_cut_has_the_days_up_to_its_last_and_the_horizon() -> None:
     data = windows.on_device(PANEL, 64)
     window, demand = cut(data, jnp.asarray([4, 0]), jnp.asarray([99, 30]), LOOKBACK + 2, 3)
     np.testing.assert_array_equal(window.demand[0, -100:], PANEL.demand[4, :100])
@@ -99,7 +99,8 @@ def test_a_cut_holds_the_days_before_its_last_and_the_horizon_after_it() -> None
 def test_places_lie_within_depots_and_days_and_reach_their_ends() -> None:
     crops = places()
     assert set(np.unique(crops.depots)) == set(range(5))
-    # The first origin is a day of the panel, and the last one's horizon ends before the day that is not learned from.
+    # The first origin is a day of the panel, and the last one's horizon ends before the first day
+    # that is not learned from.
     assert np.min(crops.last) == SIZES.span
     assert np.max(crops.last) == 100 - 3 - 1
     hidden = np.asarray(crops.opened) > 0
@@ -113,7 +114,7 @@ def test_a_crop_hides_a_beginning_and_blurs_what_may_be_blurred() -> None:
     crops = crops._replace(shift=jnp.zeros(64))
     window, demand = crop(data, crops, SIZES)
     plain, expected = cut(data, crops.depots, crops.last, SIZES.length, 3)
-    np.testing.assert_array_equal(demand, expected)  # what is learned from is not hidden
+    np.testing.assert_array_equal(demand, expected)  # targets are not hidden
     shares = []
     for row, opened in enumerate(np.asarray(crops.opened)):
         begun, before = np.asarray(window.demand[row, opened:]), np.asarray(plain.demand[row, opened:])
@@ -138,7 +139,7 @@ def test_in_a_few_crops_demand_moves_to_another_level_before_the_first_origin() 
     assert 0.8 < np.asarray(crops.shift)[moves].std() < 1.2
 
 
-def test_what_moved_stays_where_it_is_up_to_the_last_day_that_is_forecast() -> None:
+def test_a_moved_level_lasts_until_the_last_forecast_day() -> None:
     data, crops = windows.on_device(PANEL, 64), places(3)
     crops = crops._replace(
         shift=jnp.log(jnp.asarray([0.5, 3.0, 1.0])), moved=jnp.asarray([410, 400, 400]), gaps=jnp.zeros(3)
@@ -157,7 +158,7 @@ def test_the_same_key_draws_the_same_places() -> None:
         assert first is None or not np.array_equal(first, other_seed)
 
 
-def test_whole_histories_are_of_one_depot_after_the_other_and_as_they_are() -> None:
+def test_whole_histories_are_unmodified_and_cover_each_depot_in_turn() -> None:
     sizes = CropSizes(horizon=3, origins=25, stride=3, scan=80, whole=True)
     crops = draw(jax.random.key(0), sizes, batch=5, depots=jnp.int32(5), days=jnp.int32(100), blur=OFF)
     assert sorted(np.asarray(crops.depots)) == [0, 1, 2, 3, 4]

@@ -1,4 +1,4 @@
-"""Sums and shifts along days, beside the slow way to make them."""
+"""Sums and shifts along days, compared with slow implementations."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_shift_moves_days_later_and_fills_with_zeros() -> None:
 
 
 @pytest.mark.parametrize("every", [1, 7])
-def test_a_trailing_sum_is_the_slow_sum_over_days_so_far_apart(every: int) -> None:
+def test_a_spaced_trailing_sum_matches_the_slow_sum(every: int) -> None:
     x = np.random.default_rng(3).normal(size=(2, 100)).astype(np.float32)
     for length in (1, 4, 12, 28):
         days = [range(day, max(day - length * every, -1), -every) for day in range(100)]

@@ -1,4 +1,4 @@
-"""What the network promises of any input, trained or not."""
+"""Properties of the network for any input, trained or not."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def raw(**changes: Any) -> dict[str, Any]:
 
 
 def say(arrays: dict[str, Any], parameters: Any = None) -> np.ndarray[Any, Any]:
-    """Quantiles of counts (depots, horizon, levels) by the small candidate, or by other parameters of its shape."""
+    """Return quantiles of counts (depots, horizon, levels) of the small candidate, or with other
+    parameters of its shape."""
     candidate = panels.candidate()
     return np.asarray(_compiled()(parameters or candidate.parameters, to_onnx.window(arrays)))
 
@@ -59,7 +60,7 @@ def spiky() -> np.ndarray[Any, Any]:
     ],
 )
 def test_quantiles_rise_and_are_finite_and_never_negative(changes: dict[str, Any], scale: float) -> None:
-    """Also for parameters far from any that training finds."""
+    """Also for parameters far from trained ones."""
     parameters = dict(panels.candidate().parameters)
     parameters["members"] = jax.tree.map(lambda leaf: leaf * np.float32(scale), parameters["members"])
     parameters["calibration"] = np.ones((HORIZON, 3), np.float32)
@@ -81,7 +82,7 @@ def test_closed_days_are_zero_and_open_ones_are_not() -> None:
     assert (quantiles > 0).all(axis=-1).sum() == 3 * HORIZON - 1
 
 
-def test_members_are_averaged_as_logs_drawn_to_the_anchor_and_scaled_about_the_median() -> None:
+def test_members_are_averaged_in_logs_drawn_to_the_anchor_and_calibrated() -> None:
     candidate = panels.candidate()
     shape, parameters = to_onnx.architecture(candidate), candidate.parameters
 
@@ -108,7 +109,7 @@ def test_members_are_averaged_as_logs_drawn_to_the_anchor_and_scaled_about_the_m
     np.testing.assert_allclose(say(raw(), {**parameters, "blend": blend}), np.expm1(log), rtol=1e-5)
 
 
-def test_distances_grow_where_they_are_short_for_what_the_last_week_missed() -> None:
+def test_distances_grow_if_they_are_short_for_the_errors_of_the_last_week() -> None:
     levels, missed = (0.1, 0.4, 0.5, 0.9), np.float32([0.0, 0.1, 0.5, 60.0])
     distance = np.tile(np.float32([-0.3, -0.05, 0.0, 0.2]), (4, 2, 1))
     grown = np.asarray(encoder_decoder._surprised(jnp.asarray(distance), jnp.asarray(missed), levels))
@@ -121,7 +122,7 @@ def test_distances_grow_where_they_are_short_for_what_the_last_week_missed() -> 
 
 
 @pytest.mark.parametrize("back", [0, 4])
-def test_no_demand_after_an_origin_changes_what_is_said_there(back: int) -> None:
+def test_later_demand_does_not_change_the_forecast_of_an_origin(back: int) -> None:
     """The leak detector, through encoder and decoder."""
     candidate, origins = panels.candidate(), 8
     member = jax.tree.map(lambda leaf: leaf[0], candidate.parameters["members"])
@@ -147,7 +148,7 @@ def test_no_demand_after_an_origin_changes_what_is_said_there(back: int) -> None
             assert not np.allclose(quantiles[:, -1], expected[:, -1])
 
 
-def test_a_forecast_of_one_depot_depends_on_no_other() -> None:
+def test_a_forecast_of_a_depot_is_independent_of_other_depots() -> None:
     alone = raw()
     alone["demand"] = np.array(alone["demand"])
     before = say(alone)
@@ -155,7 +156,7 @@ def test_a_forecast_of_one_depot_depends_on_no_other() -> None:
     np.testing.assert_array_equal(say(alone)[0], before[0])
 
 
-def test_dropout_drops_by_its_key_and_not_without_one() -> None:
+def test_dropout_depends_on_its_key_and_is_off_without_one() -> None:
     shape = encoder_decoder.Architecture(1, 8, LEVELS, HORIZON, 1, len(panels.CALENDAR), (2, 2), scan=20)
     parameters = jax.tree.map(lambda leaf: leaf[0], panels.random_members(shape, 1))
     window = to_onnx.window(panels.panel().window(40))
@@ -193,5 +194,6 @@ def test_fresh_parameters_start_at_the_anchor_with_a_band_around_it() -> None:
     first, second = (encoder_decoder.initial_parameters(shape, jax.random.key(seed)) for seed in (0, 1))
     np.testing.assert_array_equal(first["out"]["bias"], np.float32([-2.4, -2.4, 0, -2.4]))
     assert not np.array_equal(first["day"]["kernel"], second["day"]["kernel"])
-    assert first["embeddings"]["0"]["embedding"].shape == (4, 2)  # a label more: "not seen in training" is code 0
+    # one more than the labels: "not seen in training" is code 0
+    assert first["embeddings"]["0"]["embedding"].shape == (4, 2)
     assert list(first["cells"]) == ["0", "1"]

@@ -1,4 +1,4 @@
-"""What the network sees: windows worked by hand, and nothing from after an origin."""
+"""Inputs of the network: windows calculated by hand, and nothing from after an origin."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from forecaster.model.network.series import LEVEL
 from forecaster.model.network.special_days import DOUBT
 from tests import panels
 
-OFF, BACK = -2, -1  # the last calendar features: a day off, and how many days back the counterpart lies
+OFF, BACK = -2, -1  # last calendar features: a day off, and the distance of the counterpart in days
 CONSTANTS = {"mean": jnp.float32(3.0), "spread": jnp.float32(1.0), "calendar": jnp.ones(6), "yearly": jnp.float32(1)}
 
 
 def window(demand: Any, **changes: Any) -> Window:
-    """A window without covariates, with a calendar of six zeros; all days open."""
+    """Return a window without covariates, with a calendar of six zeros; all days open."""
     counts = np.asarray(demand, np.float32)
     depots, ahead = len(counts), counts.shape[1] + 7
     arrays = {
@@ -52,7 +52,8 @@ def features_of(
     horizon: int = 7,
     trees: bool = False,
 ) -> Features:
-    """As NumPy arrays; computed of four depots, so that there is a program less for each other number of them."""
+    """Return features as NumPy arrays, computed for four depots, so that fewer programs are
+    compiled."""
     depots = len(inputs.demand)
 
     def padded(array: Any) -> Any:
@@ -64,7 +65,7 @@ def features_of(
 
 
 def of_panel(days: int = LOOKBACK, seed: int = 0, horizon: int = 7) -> Window:
-    """A window of a panel with unknown and closed days."""
+    """Return a window of a panel with unknown and closed days."""
     random, arrays = np.random.default_rng(seed), panels.panel(3, days, horizon, seed=seed).window(days)
     demand = np.array(arrays["demand"])
     demand[random.random(demand.shape) < 0.2] = np.nan
@@ -73,7 +74,7 @@ def of_panel(days: int = LOOKBACK, seed: int = 0, horizon: int = 7) -> Window:
 
 
 def changed(array: Any, *changes: tuple[Any, float]) -> Any:
-    """A copy, with other values in some places."""
+    """Return a copy with other values in some places."""
     copy = np.array(array)
     for place, value in changes:
         copy[place] = value
@@ -94,13 +95,13 @@ def test_the_anchor_is_the_mean_log_of_the_last_four_known_same_weekdays() -> No
     np.testing.assert_allclose(actual.decoder[0, 0, 0, : 2 * WEEKS], lags, rtol=1e-5)
 
 
-def test_the_level_is_of_four_weeks_else_of_the_year_else_of_all_depots() -> None:
+def test_the_level_is_that_of_four_weeks_else_a_year_else_all_depots() -> None:
     demand = np.full((4, LOOKBACK), np.nan)
     demand[0, -LEVEL - 1 :] = [99.0, *[9.0] * LEVEL]
     demand[1, -200] = 19.0
     demand[3] = 9.0
     closed = np.ones((4, LOOKBACK + 7), np.float32)
-    closed[3] = 0  # what is counted on a closed day is no demand
+    closed[3] = 0  # counts on a closed day are not demand
     level = features_of(window(demand, open=closed)).level[:, 0]
     np.testing.assert_allclose(level, [np.log(10), np.log(20), 3, 3], rtol=1e-6)
 
@@ -115,15 +116,15 @@ def test_the_encoder_reads_the_last_days_by_hand() -> None:
     year = (362 * np.log(10) + np.log(20)) / 363
     jump = np.log(20) - np.log(10)
     expected = [np.log(20) - level, 1, jump, week - level, 363 / 364 * (level - year), level - 3, 27 / 28]
-    expected += [jump, jump / 6]  # against the anchor: that day, its week's known days,
-    expected += [0, 1]  # what was special a year ago, and whether it was open
+    expected += [jump, jump / 6]  # against the anchor: that day, and its week's known days
+    expected += [0, 1]  # the special effect a year ago, and the open flag
     np.testing.assert_allclose(last[-1, :11], expected, rtol=1e-4, atol=1e-6)
-    assert last[-2, :3].tolist() == [0, 0, 0]  # unknown: no value, and says so
+    assert last[-2, :3].tolist() == [0, 0, 0]  # unknown: no value, and a mask of 0
 
 
-def test_without_trust_in_the_year_it_reaches_nothing() -> None:
+def test_without_yearly_features_the_previous_year_has_no_effect() -> None:
     inputs, off = of_panel(), jnp.asarray([1.0, 1.0, 0.0, 1.0, 1.0, 1.0])
-    # Near a holiday, what is usual reaches farther.
+    # Near a holiday, the usual depends on more days.
     inputs = inputs._replace(calendar=changed(inputs.calendar, ((..., BACK), 0.0)))
     doubted = {**CONSTANTS, "calendar": off, "yearly": jnp.float32(0)}
     early, late = np.s_[:, :48], np.s_[:, -7:, 2]
@@ -135,9 +136,9 @@ def test_without_trust_in_the_year_it_reaches_nothing() -> None:
     assert not np.array_equal(features_of(inputs).decoder, features_of(another).decoder)
 
 
-def test_a_day_near_a_holiday_is_told_what_was_out_of_the_usual_on_its_counterpart() -> None:
+def test_a_day_near_a_holiday_gets_the_deviation_of_its_counterpart() -> None:
     demand = np.full((1, LOOKBACK), 9.0)
-    day, back = LOOKBACK + 2, 371  # the third day ahead, held against a day that is no year of weeks before
+    day, back = LOOKBACK + 2, 371  # the third day ahead, with a counterpart that is not a whole number of weeks back
     demand[0, day - back] = 4.0
     calendar = np.zeros((1, LOOKBACK + 7, 6), np.float32)
     plain = features_of(window(demand, calendar=calendar))
@@ -146,31 +147,32 @@ def test_a_day_near_a_holiday_is_told_what_was_out_of_the_usual_on_its_counterpa
     differing = np.argwhere((informed.decoder != plain.decoder)[0, 0])
     assert sorted(step for step, _ in differing) == [1, 2, 3]  # the day before, that day, the day after
     missed = np.log(10) - np.log(5)
-    # The year of what is usual begins the day after it: the anchor misses four same weekdays by a quarter each.
+    # The usual of that year begins the day after it: the anchor misses four same weekdays by a
+    # quarter each.
     usual = missed / 364
     surprises = [informed.decoder[0, 0, step, place] for step, place in differing]
     np.testing.assert_allclose(surprises, -(missed - usual), rtol=1e-4)
     np.testing.assert_allclose(informed.anchor - plain.anchor, [[[0, 0, -(missed - usual), 0, 0, 0, 0]]], atol=1e-6)
-    doubted = {**CONSTANTS, "yearly": jnp.float32(0)}  # which is about years, not about holidays
+    doubted = {**CONSTANTS, "yearly": jnp.float32(0)}  # affects years, not holidays
     still = features_of(window(demand, calendar=calendar), doubted)
     np.testing.assert_array_equal(still.anchor, informed.anchor)
 
 
-def test_where_a_depot_opened_again_near_a_holiday_nothing_of_it_is_expected_again() -> None:
+def test_a_reopening_near_a_holiday_is_not_expected_again() -> None:
     demand = np.full((1, LOOKBACK), 9.0)
     calendar = np.zeros((1, LOOKBACK + 7, 6), np.float32)
     calendar[0, LOOKBACK + 2, BACK] = 365
     plain = features_of(window(demand))
-    demand[0, LOOKBACK - 391 : LOOKBACK - 363] = 0.0  # on the counterpart itself it is as before
+    demand[0, LOOKBACK - 391 : LOOKBACK - 363] = 0.0  # unchanged on the counterpart itself
     np.testing.assert_array_equal(features_of(window(demand, calendar=calendar)).anchor, plain.anchor)
-    demand[0, LOOKBACK - 363 + 7] = 0.0  # and one bad week after does not say that it stayed closed
+    demand[0, LOOKBACK - 363 + 7] = 0.0  # one bad week afterwards does not mean that it stayed closed
     np.testing.assert_array_equal(features_of(window(demand, calendar=calendar)).anchor, plain.anchor)
     demand[0, LOOKBACK - 363 : LOOKBACK - 320] = 0.0
     demand[0, LOOKBACK - 363] = 9.0  # closed before and after: that day was special
     assert features_of(window(demand, calendar=calendar)).anchor[0, 0, 2] - plain.anchor[0, 0, 2] > 1
 
 
-def test_a_day_near_a_holiday_makes_neither_anchor_nor_level() -> None:
+def test_a_day_near_a_holiday_affects_neither_anchor_nor_level() -> None:
     demand = np.full((1, LOOKBACK), 9.0)
     demand[0, [-14, -7]] = 1.0  # as Christmas and the first of January
     calendar = np.zeros((1, LOOKBACK + 7, 6), np.float32)
@@ -179,15 +181,17 @@ def test_a_day_near_a_holiday_makes_neither_anchor_nor_level() -> None:
     calendar[0, [-21, -14], BACK] = 365
     near_holiday = features_of(window(demand, calendar=calendar), scan=14)
     missed = np.log(10) - np.log(2)
-    # Held to what is usual: the first miss, of some four hundred days that the window tells of, and a few quarters.
+    # Held to the usual: the first error, spread over about four hundred days of the window, and a
+    # few quarters.
     assert 0 < (np.log(10) - np.asarray(near_holiday.anchor)).max() < missed / 100
     assert 0 < np.log(10) - near_holiday.level[0, 0] < missed / 100
     surprises = near_holiday.encoder[0, [0, 7], 7]
-    np.testing.assert_allclose(surprises, -missed, rtol=0.01)  # the second is measured against no quarter of the first
+    # the second is not measured relative to a quarter of the first
+    np.testing.assert_allclose(surprises, -missed, rtol=0.01)
     assert plain.encoder[0, 7, 7] > -0.8 * missed
 
 
-def test_a_depot_that_moved_to_another_level_near_a_holiday_is_not_held_to_the_old_one() -> None:
+def test_a_depot_whose_level_moved_near_a_holiday_is_not_held_to_the_old_level() -> None:
     demand = np.full((2, LOOKBACK), 9.0)
     demand[0, -12:] = 1.0  # from a holiday on, for good
     demand[1, [-12, -11, -10, -5, -4, -3]] = 1.0  # near two holidays, and as before between them
@@ -195,19 +199,20 @@ def test_a_depot_that_moved_to_another_level_near_a_holiday_is_not_held_to_the_o
     calendar[:, [*range(-19, -16), *range(-12, -9)], BACK] = 365  # twelve to ten days ago, and five to three days ago
     level = features_of(window(demand, calendar=calendar)).level[:, 0]
     low, high = np.log(2), np.log(10)
-    # Three days of the first holiday are held; the second one's are known to be no holiday's.
+    # Three days of the first holiday are held; those of the second are known to be unrelated to a
+    # holiday.
     np.testing.assert_allclose(level[0], (9 * low + 19 * high) / 28, rtol=0.01)
     np.testing.assert_allclose(level[1], high, rtol=0.01)
 
 
-def test_a_day_that_is_near_no_holiday_is_never_held() -> None:
+def test_a_day_not_near_a_holiday_is_never_held() -> None:
     demand = np.full((1, LOOKBACK), 900.0)
-    demand[0, -14:-7] = 0.0  # a week of silence, after which all is as before
+    demand[0, -14:-7] = 0.0  # a week of zeros, after which all is as before
     level = features_of(window(demand)).level[0, 0]
     np.testing.assert_allclose(level, 21 / 28 * np.log(901), rtol=1e-6)
 
 
-def test_the_first_holidays_that_a_depot_sees_go_on_until_they_are_over() -> None:
+def test_the_effect_of_a_depots_first_holidays_lasts_until_their_end() -> None:
     demand = np.full((2, LOOKBACK), np.nan)
     demand[0, -300:], demand[1] = 9.0, 9.0
     demand[:, -3:] = 4.0
@@ -215,13 +220,13 @@ def test_the_first_holidays_that_a_depot_sees_go_on_until_they_are_over() -> Non
     calendar[:, -10:-4, BACK] = 365  # the last three days and the first three ahead
     near_holidays = features_of(window(demand, calendar=calendar))
     calendar[:, -10:-7, 1] = 1.0
-    # Of holidays themselves nothing follows for the days after them
+    # Holidays themselves do not affect the days after them.
     silent = features_of(window(demand, calendar=calendar))
     goes_on = np.asarray(near_holidays.anchor - silent.anchor)[:, 0]
     missed = np.log(10) - np.log(5)
     np.testing.assert_allclose(goes_on[0, :3], -3 / (3 + DOUBT) * missed, rtol=1e-4)
     assert not goes_on[0, 3:].any()
-    assert not goes_on[1].any()  # where a year ago nothing happened
+    assert not goes_on[1].any()  # if nothing happened a year ago
     columns = np.flatnonzero(near_holidays.decoder[0, 0, 0] != silent.decoder[0, 0, 0])
     np.testing.assert_allclose(near_holidays.decoder[0, 0][:, columns], goes_on[0][:, None], atol=1e-6)
 
@@ -236,16 +241,16 @@ def test_with_few_days_known_a_day_near_a_holiday_counts_in_full() -> None:
     np.testing.assert_array_equal(features_of(window(demand, calendar=calendar)).anchor, plain.anchor)
 
 
-def test_what_is_usual_of_a_counterpart_is_not_told() -> None:
+def test_usual_deviations_of_a_counterpart_are_ignored() -> None:
     demand = np.full((1, LOOKBACK), 9.0)
-    demand[0, ::2] = 11.0  # every second day, so that every week is unlike the one before
+    demand[0, ::2] = 11.0  # every second day, so that every week differs from the one before
     calendar = np.zeros((1, LOOKBACK + 7, 6), np.float32)
     plain = features_of(window(demand, calendar=calendar))
     calendar[0, LOOKBACK:, BACK] = 365
     np.testing.assert_array_equal(features_of(window(demand, calendar=calendar)).decoder, plain.decoder)
 
 
-def test_the_decoder_is_told_of_the_least_and_the_most_of_the_anchors_days() -> None:
+def test_the_decoder_reads_the_minimum_and_maximum_of_the_anchors_days() -> None:
     demand = np.full((1, LOOKBACK), np.nan)
     for weeks, count in ((1, 9.0), (2, 4.0), (4, 1.0)):
         demand[0, LOOKBACK - 7 * weeks] = count
@@ -256,7 +261,7 @@ def test_the_decoder_is_told_of_the_least_and_the_most_of_the_anchors_days() -> 
     assert not features_of(window(np.full((1, LOOKBACK), np.nan))).decoder[0, 0, :, place : place + 2].any()
 
 
-def test_the_widths_are_those_of_what_is_made() -> None:
+def test_the_declared_widths_match_the_features() -> None:
     actual = features_of(of_panel(), scan=12, origins=3)
     assert actual.encoder.shape == (3, 12, features.encoder_width(1))
     assert actual.decoder.shape == (3, 3, 7, features.decoder_width(1, 6))
@@ -276,7 +281,7 @@ def test_the_known_future_of_a_day_reaches_that_day_and_its_neighbours() -> None
         np.testing.assert_array_equal(differences[:, -3:], expected)
 
 
-def test_origins_a_stride_apart_are_every_so_manieth_of_all_origins() -> None:
+def test_origins_with_a_stride_are_a_subset_of_all_origins() -> None:
     inputs = of_panel(LOOKBACK + 9)
     every, third = (features_of(inputs, scan=20, origins=n, stride=s, trees=True) for n, s in ((10, 1), (4, 3)))
     assert every.trees.shape[-1] == len(features.tree_inputs(("promo",), panels.CALENDAR, tuple(panels.STATICS)))
@@ -286,13 +291,14 @@ def test_origins_a_stride_apart_are_every_so_manieth_of_all_origins() -> None:
     np.testing.assert_array_equal(third.level, every.level[:, ::3])
 
 
-def test_a_pipeline_file_may_want_no_day_of_which_the_features_know_too_little() -> None:
+def test_the_maximum_horizon_of_a_pipeline_file_is_that_of_the_features() -> None:
     assert json_schema()["properties"]["horizon"]["maximum"] == LONGEST_HORIZON
 
 
 @pytest.mark.parametrize("horizon", [1, 7, 8, 14, 28, LONGEST_HORIZON])
-def test_no_demand_after_an_origin_reaches_what_is_computed_for_it(horizon: int) -> None:
-    """The leak detector: everything later than an origin is replaced, unknown or enormous; nothing may move."""
+def test_later_demand_does_not_change_the_features_of_an_origin(horizon: int) -> None:
+    """The leak detector: everything later than an origin is replaced with unknown or enormous
+    values; nothing may change."""
     origins, inputs = 12, of_panel(LOOKBACK + 11, horizon=horizon)
     days = inputs.demand.shape[1]
     sizes = {"scan": 40, "origins": origins, "horizon": horizon, "trees": horizon <= 14}
@@ -310,7 +316,7 @@ def test_no_demand_after_an_origin_reaches_what_is_computed_for_it(horizon: int)
                 assert not np.array_equal(actual.level[:, -1], expected.level[:, -1])
 
 
-def test_a_day_of_the_second_week_is_held_against_the_same_weekdays_that_are_known() -> None:
+def test_a_day_of_the_second_week_is_compared_with_known_same_weekdays() -> None:
     demand = np.full((1, LOOKBACK), np.nan)
     for weeks, count in ((1, 9.0), (2, 4.0), (4, 1.0)):
         demand[0, LOOKBACK - 7 * weeks] = count
@@ -325,7 +331,7 @@ def test_a_day_of_the_second_week_is_held_against_the_same_weekdays_that_are_kno
     np.testing.assert_array_equal(lags[14], lags[0])
 
 
-def test_many_origins_in_one_window_are_one_window_for_each_origin() -> None:
+def test_many_origins_in_one_window_match_one_window_per_origin() -> None:
     origins, inputs = 9, of_panel(LOOKBACK + 8)
     together = features_of(inputs, origins=origins, trees=True)
     for place in range(origins):

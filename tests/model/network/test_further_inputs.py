@@ -1,5 +1,5 @@
-"""What boosted trees read beside the decoder's inputs, by hand; that nothing of it is from after an origin, and that of
-many origins each reads what it would read alone, is held by the tests of `features`."""
+"""Further inputs of boosted trees, calculated by hand. The tests of `features` check that none is
+from after an origin, and that an origin reads the same alone and among others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_means_lags_weeks_a_year_ago_and_the_days_around_by_hand() -> None:
         jnp.asarray(demand),
         jnp.asarray(open_),
         jnp.asarray(covariates),
-        jnp.zeros((*shape, len(panels.CALENDAR))),  # no holidays, so that nothing is taken out of the series
+        jnp.zeros((*shape, len(panels.CALENDAR))),  # no holidays, so that nothing is removed from the series
         jnp.asarray(panel.statics),
     )
     constants = {name: jnp.float32(1) for name in ("mean", "spread", "yearly")}
@@ -49,9 +49,9 @@ def test_means_lags_weeks_a_year_ago_and_the_days_around_by_hand() -> None:
         first["weeks_most"][7], weeks.max() - anchor, atol=1e-4
     )  # a week later, of the same ones
     assert first["last_year_known -1"].tolist() == [1] * 8
-    # The fourth day ahead has an event, of which its neighbours are told, and the day a week after it.
+    # The fourth day ahead has an event, which its neighbors and the day a week after it read.
     for near, day in ((-2, 5), (-1, 4), (1, 2), (2, 1)):
         assert first[f"covariate promo {near:+}"].tolist() == [2 * (step == day) for step in range(8)]
     assert (first["open +2"].tolist(), first["open -1"].tolist()) == ([1] * 6 + [0] * 2, [1] * 8)
     assert first["static size"].tolist() == [panel.statics[0, 0]] * 8
-    np.testing.assert_allclose(made.tree_trust[:, 0], [1, 4 / 7])  # of seven days that are wanted four are known
+    np.testing.assert_allclose(made.tree_trust[:, 0], [1, 4 / 7])  # four of the required seven days are known

@@ -1,4 +1,4 @@
-"""The fast recurrence says what the plain cell says, in values and in gradients."""
+"""The fast recurrence matches the plain cell, in values and in gradients."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def inputs(days: int, depots: int, features: int, seed: int = 1, dtype: Any = np
 
 
 def unrolled(kernel_i: Array, bias: Array, kernel_h: Array, x: Array) -> Array:
-    """The states of `flax.nnx.GRUCell` after each day, one call a day."""
+    """Return the states of `flax.nnx.GRUCell` after each day, with one call per day."""
     cell = nnx.GRUCell(x.shape[2], kernel_h.shape[0], rngs=nnx.Rngs(0))
     cell.dense_i.kernel, cell.dense_i.bias = nnx.Param(kernel_i), nnx.Param(bias)
     cell.dense_h.kernel = nnx.Param(kernel_h)
@@ -51,12 +51,13 @@ def unrolled(kernel_i: Array, bias: Array, kernel_h: Array, x: Array) -> Array:
 
 
 def weighed(states: Array, mask: Array | float = 1.0) -> Array:
-    """A number that depends on every state differently, so that no gradient cancels; masked days do not count."""
+    """Return a number that depends on every state differently, so that no gradients cancel; masked
+    days do not count."""
     return (states * mask * jnp.cos(jnp.arange(states.size, dtype=states.dtype)).reshape(states.shape)).sum()
 
 
 def states_and_gradients(layer: Callable[..., Array], mask: Array | float = 1.0) -> Callable[..., tuple[Array, ...]]:
-    """A layer's states, and the gradients of `weighed` by each of its inputs."""
+    """Return a layer's states, and the gradients of `weighed` with respect to each of its inputs."""
 
     def values(*arguments: Array) -> tuple[Array, ...]:
         states, back = jax.vjp(layer, *arguments)
@@ -83,7 +84,8 @@ def same(actual: tuple[Array, ...], expected: tuple[Array, ...], tolerance: floa
 def test_the_layer_is_the_cell_of_flax_unrolled(
     days: int, depots: int, features: int, hidden: int, scored_share: float, start: int, seed: int
 ) -> None:
-    """Also where days before a depot's first are zeros, and where only some days of some depots are scored."""
+    """Also if days before a depot's first are zeros, and if only some days of some depots are
+    scored."""
     x = inputs(days, depots, features, seed).at[:start, -1].set(0.0)
     mask = jnp.asarray(np.random.default_rng(seed).random((days, depots, 1)) < scored_share, jnp.float32)
     mask = jnp.broadcast_to(mask, (days, depots, hidden))
@@ -91,7 +93,7 @@ def test_the_layer_is_the_cell_of_flax_unrolled(
     same(states_and_gradients(gru.layer, mask)(*arguments), states_and_gradients(unrolled, mask)(*arguments))
 
 
-def test_two_layers_over_a_hundred_days_keep_to_the_cell_of_flax() -> None:
+def test_two_layers_over_a_hundred_days_match_the_cell_of_flax() -> None:
     first, second, x = weights(3, 8), weights(8, 8, seed=7), inputs(100, 4, 3)
 
     def stacked(layer: Callable[..., Array]) -> tuple[Array, ...]:
@@ -111,7 +113,8 @@ def test_two_layers_over_a_hundred_days_keep_to_the_cell_of_flax() -> None:
 
 
 def test_one_step_by_hand() -> None:
-    """One feature, one unit: r = z = σ(0) = ½, n = tanh(1), h = ½ tanh(1); then the recurrent kernel speaks too."""
+    """One feature, one unit: r = z = σ(0) = ½, n = tanh(1), h = ½ tanh(1); on the second day the
+    recurrent kernel contributes too."""
     kernel_i, bias = jnp.asarray([[0.0, 0.0, 1.0]]), jnp.zeros(3)
     states = gru.layer(kernel_i, bias, jnp.asarray([[0.0, 0.0, 2.0]]), jnp.ones((2, 1, 1)))
     first = 0.5 * np.tanh(1.0)
@@ -119,7 +122,7 @@ def test_one_step_by_hand() -> None:
     np.testing.assert_allclose(np.ravel(states), [first, second], rtol=1e-6)
 
 
-def test_the_gradient_is_the_slope_in_float64() -> None:
+def test_the_gradient_matches_finite_differences_in_float64() -> None:
     with jax.enable_x64(True):
         arguments = (*weights(2, 3, dtype=np.float64), inputs(6, 2, 2, dtype=np.float64))
         value = jax.jit(lambda *a: weighed(gru.layer(*a)))
@@ -156,14 +159,14 @@ def test_the_batched_layer_is_vmap_of_a_scan_for_each_depot() -> None:
     np.testing.assert_allclose(alone, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_the_values_are_the_same_without_the_gradient_rule_and_where_no_gradient_is_asked_for() -> None:
+def test_values_with_and_without_the_gradient_rule_are_the_same() -> None:
     arguments = (*weights(3, 4), inputs(8, 2, 3))
     differentiated = jax.vjp(gru.layer, *arguments)[0]
     np.testing.assert_allclose(gru.layer(*arguments), differentiated, rtol=1e-6, atol=1e-7)
     np.testing.assert_allclose(jax.jit(gru.layer)(*arguments), differentiated, rtol=1e-6, atol=1e-7)
 
 
-def test_what_never_changes_in_a_depot_may_come_beside_the_days() -> None:
+def test_static_inputs_may_be_separate_from_daily_inputs() -> None:
     kernel_i, bias, kernel_h = weights(5, 4)
     x, always = inputs(8, 2, 3), inputs(1, 2, 2)[0]
     beside = jnp.concatenate([x, jnp.broadcast_to(always[None], (8, 2, 2))], axis=-1)
@@ -171,7 +174,7 @@ def test_what_never_changes_in_a_depot_may_come_beside_the_days() -> None:
     np.testing.assert_allclose(gru.layer(kernel_i, bias, kernel_h, x, always), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_compiled_and_plain_say_the_same() -> None:
+def test_compiled_and_plain_results_are_the_same() -> None:
     arguments = (*weights(3, 4), inputs(6, 2, 3))
     with jax.disable_jit():
         plain = states_and_gradients(gru.layer)(*arguments)
@@ -179,7 +182,7 @@ def test_compiled_and_plain_say_the_same() -> None:
 
 
 def mapped(members: list[tuple[Array, ...]]) -> list[tuple[tuple[Array, ...], ...]]:
-    """States and gradients of each member: under `vmap`, under `lax.map`, and alone."""
+    """Return states and gradients of each member: under `vmap`, under `lax.map`, and alone."""
     stacked = [jnp.stack(arrays) for arrays in zip(*members, strict=True)]
     together = jax.vmap(states_and_gradients(gru.layer))(*stacked)
     after = jax.jit(lambda *stack: lax.map(lambda member: states_and_gradients(gru.layer)(*member), stack))(*stacked)
@@ -193,7 +196,7 @@ def mapped(members: list[tuple[Array, ...]]) -> list[tuple[tuple[Array, ...], ..
     ]
 
 
-def test_members_side_by_side_are_members_one_by_one() -> None:
+def test_members_in_parallel_match_members_one_by_one() -> None:
     for together, after, alone in mapped([(*weights(3, 4, seed), inputs(7, 5, 3, seed)) for seed in range(3)]):
         same(together, alone)
         same(after, alone)
@@ -235,18 +238,19 @@ print("the same by", "a loop" if "forecaster_gru_backward" in program else "a sc
 
 
 def dealt_over_eight_devices(hidden: int) -> str:
-    """What a process with eight devices says of members and depots dealt over them."""
+    """Return the output of a process with eight devices, with members and depots distributed over
+    them."""
     command = [sys.executable, "-c", DEALT, str(hidden)]
     environment = cpus.environment(os.environ, 8)
     run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     return run.stdout or run.stderr
 
 
-def test_depots_dealt_over_eight_devices_say_the_same_and_only_the_weights_gradients_travel() -> None:
+def test_depots_on_eight_devices_give_the_same_and_exchange_only_weight_gradients() -> None:
     assert dealt_over_eight_devices(4) == "the same by a scan\n"
 
 
-def test_bfloat16_adds_up_in_float32() -> None:
+def test_bfloat16_accumulates_in_float32() -> None:
     """300 days of the same depots, so that sums in bfloat16, which has 8 bits, would stop growing."""
     kernel_i, bias, kernel_h = weights(3, 4)
     x = jnp.tile(inputs(3, 2, 3), (100, 1, 1))
@@ -260,7 +264,7 @@ def test_bfloat16_adds_up_in_float32() -> None:
         np.testing.assert_allclose(gradient, expected, atol=0.03 * float(jnp.abs(expected).max()))
 
 
-def test_a_state_depends_on_no_later_day() -> None:
+def test_a_state_does_not_depend_on_later_days() -> None:
     kernel_i, bias, kernel_h = weights(3, 4)
     x = inputs(8, 2, 3)
     before, after = (gru.layer(kernel_i, bias, kernel_h, y) for y in (x, x.at[5:].set(9.0)))
@@ -268,7 +272,7 @@ def test_a_state_depends_on_no_later_day() -> None:
     assert not np.allclose(before[5:], after[5:])
 
 
-def test_a_kernel_of_another_size_is_refused() -> None:
+def test_a_kernel_of_another_size_is_rejected() -> None:
     kernel_i, bias, _ = weights(3, 4)
     with pytest.raises(Exception, match="kernel_h"):
         gru.layer(kernel_i, bias, jnp.zeros((4, 9)), inputs(2, 2, 3))

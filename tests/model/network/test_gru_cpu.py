@@ -1,4 +1,5 @@
-"""The recurrence that is compiled for the processor says what the plain cell says, and is missed where it cannot be."""
+"""The recurrence compiled for the processor matches the plain cell, and the scan replaces it where
+it is unavailable."""
 
 from __future__ import annotations
 
@@ -36,20 +37,21 @@ compiled = pytest.mark.usefixtures("compiled_library")
 
 @pytest.fixture(scope="module")
 def compiled_library() -> None:
-    """Compiles it by the first test, as each worker imports this module."""
+    """Compile it in the first test, because each worker imports this module."""
     if not gru_cpu.ready():
         pytest.skip("no C++ compiler on this machine")
 
 
 def served(days: int, depots: int, features: int, hidden: int, seed: int = 0) -> tuple[Array, ...]:
-    """Weights and inputs; as large a sum over units for any width, or errors of rounding grow from day to day."""
+    """Return weights and inputs; the sum over units has the same size for any width, so that
+    rounding errors do not grow from day to day."""
     assert gru_cpu.serves(hidden, jnp.dtype(jnp.float32))
     kernel_i, bias, kernel_h = weights(features, hidden, seed)
     return kernel_i, bias, 2 * kernel_h / hidden**0.5, inputs(days, depots, features, seed)
 
 
 def near(actual: tuple[Array, ...], expected: tuple[Array, ...]) -> None:
-    """To 1e-5 of the largest number of each: gradients are sums of many that cancel."""
+    """Compare to 1e-5 of the largest number of each: gradients are sums of many terms that cancel."""
     for name, left, right in zip(("states", "kernel_i", "bias", "kernel_h", "x"), actual, expected, strict=True):
         largest = max(1.0, float(jnp.abs(right).max()))
         np.testing.assert_allclose(left, right, rtol=1e-5, atol=1e-5 * largest, err_msg=name)
@@ -76,16 +78,17 @@ def test_the_compiled_layer_is_the_cell_of_flax_unrolled(
 
 @compiled
 @pytest.mark.parametrize(("days", "depots"), [(100, 3), (43, 3), (42, 3), (3, 150)])  # sums over 42 days, or one
-def test_many_days_and_many_depots_are_summed_whole(days: int, depots: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sums_over_many_days_and_depots_are_complete(days: int, depots: int, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = served(days, depots, 3, 16)
     fast = states_and_gradients(gru.layer)(*arguments)
     monkeypatch.setattr(gru_cpu, "serves", lambda *_: False)
-    slow = states_and_gradients(lambda *a: gru.layer(*a))(*arguments)  # another function, or JAX remembers the fast one
+    # another function, because JAX caches the fast one
+    slow = states_and_gradients(lambda *a: gru.layer(*a))(*arguments)
     near(fast, slow)
 
 
 @compiled
-def test_without_a_gradient_the_states_are_the_same_to_the_bit() -> None:
+def test_states_without_a_gradient_are_bit_identical() -> None:
     arguments = served(8, 5, 3, 32)
     np.testing.assert_array_equal(gru.layer(*arguments), jax.vjp(gru.layer, *arguments)[0])
     np.testing.assert_array_equal(jax.jit(gru.layer)(*arguments), gru.layer(*arguments))
@@ -105,12 +108,12 @@ def test_members_and_depots_may_be_mapped() -> None:
 
 
 @compiled
-def test_depots_dealt_over_eight_devices_say_the_same_with_the_compiled_layer() -> None:
+def test_depots_on_eight_devices_give_the_same_with_the_compiled_layer() -> None:
     assert dealt_over_eight_devices(16) == "the same by a loop\n"
 
 
 @compiled
-def test_gates_saturate_and_what_is_no_number_stays_none() -> None:
+def test_gates_saturate_and_nan_stays_nan() -> None:
     kernel_i, bias, kernel_h, x = served(4, 3, 2, 16)
     far = states_and_gradients(gru.layer)(kernel_i, bias, kernel_h, 1e4 * x)
     assert all(bool(jnp.isfinite(array).all()) for array in far)
@@ -121,7 +124,7 @@ def test_gates_saturate_and_what_is_no_number_stays_none() -> None:
 
 
 @compiled
-def test_other_widths_and_precisions_are_the_scans() -> None:
+def test_other_widths_and_precisions_use_the_scan() -> None:
     assert not gru_cpu.serves(12, jnp.dtype(jnp.float32))
     assert not gru_cpu.serves(16, jnp.dtype(jnp.bfloat16))
     assert not gru_cpu.serves(16, jnp.dtype(jnp.float64))
@@ -151,8 +154,9 @@ Report = Callable[[Path, str | None], list[Any]]
 
 @pytest.fixture(scope="module")
 def report() -> Iterator[Report]:
-    """Of a new process with that folder of programs and that compiler: whether the recurrence is compiled, a state,
-    (1 − σ(1)) tanh(1), and the warnings. The processes are forked from one that has imported all and begun nothing."""
+    """Yield a function that starts a new process with a folder of programs and a compiler: it
+    returns True if the recurrence is compiled, a state, (1 − σ(1)) tanh(1), and the warnings. The
+    processes are forked from one that has imported everything and started nothing."""
     command = [sys.executable, "-c", REPORTS]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as source:
 
@@ -169,7 +173,7 @@ def report() -> Iterator[Report]:
 
 
 def script(path: Path, *lines: str) -> str:
-    """An executable file of the shell; its path."""
+    """Write an executable shell script and return its path."""
     path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
     path.chmod(0o755)
     return str(path)
@@ -177,20 +181,21 @@ def script(path: Path, *lines: str) -> str:
 
 @pytest.fixture(scope="module")
 def again(compiled_library: None) -> str:
-    """Line of a shell's script that compiles as the real compiler did for this process: by giving a copy of that."""
+    """Return a line of a shell script that compiles like the real compiler, by copying its library
+    for this process."""
     compiler = gru_cpu.compiler()
     assert compiler is not None
     library = gru_cpu._compiled_library(gru_cpu._command(compiler))
     return f'for last; do :; done; exec cp "{library}" "$last"'
 
 
-def test_without_a_compiler_the_scan_does_it_and_nobody_is_bothered(tmp_path: Path, report: Report) -> None:
+def test_without_a_compiler_the_scan_is_used_without_a_warning(tmp_path: Path, report: Report) -> None:
     assert report(tmp_path, "") == [False, 0.20482]
     assert report(tmp_path, "no-such-compiler") == [False, 0.20482]
     assert not list(tmp_path.rglob("gru_cpu-*"))
 
 
-def test_a_compiler_that_fails_is_named_with_its_words(tmp_path: Path, report: Report) -> None:
+def test_a_failing_compiler_is_named_with_its_message(tmp_path: Path, report: Report) -> None:
     broken = script(tmp_path / "broken", "echo 'no header for you' >&2", "exit 1")
     ready, state, warned = report(tmp_path, broken)
     assert (ready, state) == (False, 0.20482)
@@ -200,7 +205,7 @@ def test_a_compiler_that_fails_is_named_with_its_words(tmp_path: Path, report: R
 
 
 @compiled
-def test_checkouts_share_what_was_compiled_wherever_their_headers_lie(
+def test_checkouts_share_the_library_regardless_of_their_headers_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: str
 ) -> None:
     compiler = script(tmp_path / "compiler", again)
@@ -216,7 +221,7 @@ def test_checkouts_share_what_was_compiled_wherever_their_headers_lie(
 
 
 @compiled
-def test_it_is_compiled_once_and_again_where_it_was_damaged(tmp_path: Path, report: Report, again: str) -> None:
+def test_it_is_compiled_once_and_again_if_damaged(tmp_path: Path, report: Report, again: str) -> None:
     calls = tmp_path / "calls"
     counting = script(tmp_path / "counting", f"echo called >>{calls}", again)
     for _ in range(2):
@@ -237,13 +242,13 @@ def test_it_is_compiled_once_and_again_where_it_was_damaged(tmp_path: Path, repo
 
 @pytest.fixture(scope="module")
 def compiler(tmp_path_factory: pytest.TempPathFactory, again: str) -> str:
-    """One that compiles in no time."""
+    """Return a compiler that takes no time."""
     return script(tmp_path_factory.mktemp("compiler") / "quick", again)
 
 
 @pytest.fixture(scope="module")
 def name_of_library(tmp_path_factory: pytest.TempPathFactory, report: Report, compiler: str) -> str:
-    """What the compiled recurrence is called on this machine."""
+    """Return the name of the compiled recurrence on this machine."""
     folder = tmp_path_factory.mktemp("mine")
     assert report(folder, compiler) == [True, 0.20482]
     [library] = (folder / "gru_cpu").iterdir()
@@ -252,7 +257,7 @@ def name_of_library(tmp_path_factory: pytest.TempPathFactory, report: Report, co
 
 @compiled
 @pytest.mark.parametrize("way", ["others may write", "a link"])
-def test_nothing_is_loaded_from_a_folder_into_which_others_may_write(
+def test_nothing_is_loaded_from_a_folder_that_others_may_write_to(
     tmp_path: Path, way: str, report: Report, compiler: str, name_of_library: str
 ) -> None:
     foreign = tmp_path / "foreign"

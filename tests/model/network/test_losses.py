@@ -1,4 +1,4 @@
-"""The loss against its definition, and what it leaves out."""
+"""The loss compared with its definition, and the days that it ignores."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ def test_the_loss_is_the_huber_pinball_mean() -> None:
     np.testing.assert_allclose(loss, expected, rtol=1e-5)
 
 
-def test_too_low_costs_more_at_a_high_level() -> None:
-    """Actual 1 above a forecast: 0.9 · (1 − δ/2) at level 0.9 and 0.1 · (1 − δ/2) at level 0.1; below, the reverse."""
+def test_a_low_forecast_costs_more_at_a_high_level() -> None:
+    """Actual 1 above a forecast: 0.9 · (1 − δ/2) at level 0.9 and 0.1 · (1 − δ/2) at level 0.1;
+    below, the reverse."""
     levels, yes, beyond = jnp.asarray([0.1, 0.9]), jnp.asarray([True]), 1 - DELTA / 2
     for predicted, weight in (([0.0, 1.0], 0.1), ([1.0, 0.0], 0.9)):
         loss = huber_quantile(jnp.asarray([predicted]), jnp.asarray([1.0]), yes, levels)

@@ -1,4 +1,4 @@
-"""What is out of the usual on special days, by windows of which it is known."""
+"""Deviations from the usual on special days, in windows that contain them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from forecaster.model.network.special_days import ALIKE, DOUBT
 from tests.model.network.test_features import BACK, OFF, features_of, window
 
 
-def test_what_the_last_week_missed_is_told_without_what_a_holiday_did_again() -> None:
+def test_errors_of_the_last_week_exclude_repeated_effects_of_a_holiday() -> None:
     demand = np.full((2, LOOKBACK), 9.0)
-    demand[:, -3] = demand[1, -3 - 365] = 4.0  # near a holiday, of which the second depot knows from last year
+    demand[:, -3] = demand[1, -3 - 365] = 4.0  # near a holiday; the second depot knows it from last year
     demand[:, -2] = 19.0
     calendar = np.zeros((2, LOOKBACK + 7, 6), np.float32)
     calendar[:, [-10, -10 - 365], BACK] = 365
@@ -19,9 +19,10 @@ def test_what_the_last_week_missed_is_told_without_what_a_holiday_did_again() ->
     np.testing.assert_allclose(missed, [2 * np.log(2) / 7, np.log(2) / 7], rtol=0.03)
 
 
-def test_a_counterpart_before_which_nothing_was_usual_says_nothing() -> None:
-    """A station that was shut every other week a year ago, with a few counts on each such day: beside the mean of both
-    an ordinary day looked special, and the same day of this year would be foretold at eight times the usual."""
+def test_a_counterpart_without_a_usual_before_it_is_ignored() -> None:
+    """A station that was shut every other week a year ago, with a few counts on each such day:
+    compared with the mean of both, an ordinary day looked special, and this year's day would be
+    forecast at eight times the usual."""
     demand = np.full((2, LOOKBACK), 1999.0)
     counterpart, weekday = LOOKBACK + 2 - 364, (LOOKBACK + 2) % 7  # the same weekday a year back
     shut = np.arange(counterpart - 7 * 8, counterpart + 7 * 8, 7)
@@ -35,20 +36,21 @@ def test_a_counterpart_before_which_nothing_was_usual_says_nothing() -> None:
 
 
 def rhythm() -> np.ndarray:
-    """A year and more of 9 orders a day and 4 on every seventh, the weekday of the first day ahead."""
+    """Return more than a year of 9 orders a day and 4 on every seventh, the weekday of the first
+    day ahead."""
     demand = np.full((1, LOOKBACK), 9.0)
     demand[0, LOOKBACK % 7 :: 7] = 4.0
     return demand
 
 
 def far(quiet: float, expected: float, allowed: float = 0.02) -> None:
-    """Within what is usual, which is left out of anything special."""
+    """Compare within the usual deviation, which is excluded from special effects."""
     assert abs(quiet - expected) < allowed, (quiet, expected)
 
 
-def test_of_two_days_off_a_part_of_what_tells_their_weekdays_apart_goes() -> None:
+def test_part_of_the_weekday_difference_of_two_days_off_disappears() -> None:
     demand, calendar = rhythm(), np.zeros((1, LOOKBACK + 7, 6), np.float32)
-    day, back = LOOKBACK + 1, 365  # ahead a weekday of 9, a year ago the quiet one, which was as quiet as ever
+    day, back = LOOKBACK + 1, 365  # ahead a weekday of 9, a year ago the quiet one, which was as quiet as usual
     assert demand[0, day - back] == 4.0
     calendar[0, day, BACK] = back
     calm = features_of(window(demand, calendar=calendar)).anchor[0, 0]
@@ -59,18 +61,18 @@ def test_of_two_days_off_a_part_of_what_tells_their_weekdays_apart_goes() -> Non
     np.testing.assert_array_equal(np.delete(anchor, 1), np.delete(calm, 1))
 
 
-def test_a_day_off_whose_counterpart_was_none_is_like_the_days_off_of_the_year() -> None:
+def test_a_day_off_without_a_day_off_as_counterpart_is_like_the_years_days_off() -> None:
     demand, calendar = rhythm(), np.zeros((1, LOOKBACK + 7, 6), np.float32)
     off, day = LOOKBACK - np.array([300, 202, 97]), LOOKBACK + 2
     assert (demand[0, off] == 9.0).all()
-    demand[0, off], calendar[0, off, OFF] = 4.0, 1  # like the quiet day of the week
+    demand[0, off], calendar[0, off, OFF] = 4.0, 1  # as low as the quiet weekday
     calendar[0, [LOOKBACK, day], OFF] = 1  # ahead on the quiet day and on another
     plain, missed = features_of(window(rhythm())).anchor[0, 0], np.log(10) - np.log(5)
-    for back in (0, 365):  # there is none, or it was a day like others
+    for back in (0, 365):  # there is none, or it was an ordinary day
         calendar[0, day, BACK] = back
         difference = features_of(window(demand, calendar=calendar)).anchor[0, 0] - plain
         far(float(difference[2]), -3 / (3 + DOUBT) * missed, 0.05)
-        far(float(difference[0]), 0.0, 0.05)  # which is as quiet as a day off
+        far(float(difference[0]), 0.0, 0.05)  # it is as quiet as a day off
         np.testing.assert_allclose(np.delete(difference, [0, 2]), 0.0, atol=0.05)
     calendar[0, off, OFF] = 0
     difference = features_of(window(demand, calendar=calendar)).anchor[0, 0] - plain
@@ -78,7 +80,8 @@ def test_a_day_off_whose_counterpart_was_none_is_like_the_days_off_of_the_year()
 
 
 def on_a_day_whose_counterpart_was_off(count: float) -> float:
-    """What the anchor of such a day is above that of a day without one, where `count` came on the counterpart."""
+    """Return the difference of the anchor from that of a day without a counterpart, if the
+    counterpart had `count` orders."""
     demand, calendar = rhythm(), np.zeros((1, LOOKBACK + 7, 6), np.float32)
     off, day, back = LOOKBACK - np.array([300, 202, 97]), LOOKBACK + 2, 365
     demand[0, off], calendar[0, off, OFF] = 4.0, 1
@@ -89,16 +92,16 @@ def on_a_day_whose_counterpart_was_off(count: float) -> float:
 
 
 OF_THE_DAY_OFF = np.log(5) - np.log(10)
-NOT_OF_DAYS_OFF = 1 - 4 / (4 + DOUBT)  # as four of them are known, the counterpart among them
+NOT_OF_DAYS_OFF = 1 - 4 / (4 + DOUBT)  # because four of them are known, including the counterpart
 
 
-def test_where_only_the_counterpart_was_a_day_off_that_is_left_out_of_what_it_says() -> None:
+def test_the_day_off_effect_of_only_the_counterpart_is_removed() -> None:
     far(on_a_day_whose_counterpart_was_off(4.0), OF_THE_DAY_OFF * NOT_OF_DAYS_OFF, 0.05)
 
 
-def test_a_counterpart_quieter_than_other_days_off_was_special_so_far() -> None:
+def test_a_counterpart_quieter_than_other_days_off_counts_as_special_in_part() -> None:
     assert -np.log(10) < on_a_day_whose_counterpart_was_off(0.0) < OF_THE_DAY_OFF * NOT_OF_DAYS_OFF - 0.1
 
 
-def test_a_busy_counterpart_tells_of_a_busy_day_though_it_was_a_day_off() -> None:
+def test_a_busy_counterpart_predicts_a_busy_day_even_if_it_was_a_day_off() -> None:
     far(on_a_day_whose_counterpart_was_off(19.0), np.log(2), 0.1)

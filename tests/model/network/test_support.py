@@ -1,4 +1,4 @@
-"""How far a depot's quantiles may reach, by hand."""
+"""The bound of a depot's quantiles, calculated by hand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ DAYS, HORIZON = 40, 9
 
 
 def counts_at_most(demand: NDArray[np.float32], covariate: NDArray[np.float32] | None = None) -> NDArray[np.float64]:
-    """The largest counts (depots, horizon) that the quantiles may say, of depots that are always open."""
+    """Return the largest counts (depots, horizon) of the quantiles, for depots that are always
+    open."""
     depots = len(demand)
     covariates = np.zeros((depots, DAYS + HORIZON, 0 if covariate is None else 1), np.float32)
     if covariate is not None:
@@ -23,7 +24,7 @@ def counts_at_most(demand: NDArray[np.float32], covariate: NDArray[np.float32] |
     return np.expm1(np.asarray(support.bound(window, HORIZON), float))
 
 
-def test_it_is_twice_the_most_of_known_days_and_once_more_in_each_further_week() -> None:
+def test_it_is_twice_the_maximum_of_known_days_plus_one_for_each_further_week() -> None:
     demand = np.tile(np.float32([[0], [9]]), (1, DAYS))
     demand[1, [3, 4]] = 99, NAN
     reach = counts_at_most(demand)
@@ -31,7 +32,7 @@ def test_it_is_twice_the_most_of_known_days_and_once_more_in_each_further_week()
     np.testing.assert_allclose(reach[:, 7:], [[3 - 1] * 2, [3 * 100 - 1] * 2], rtol=1e-4)
 
 
-def test_what_knows_less_than_four_weeks_bounds_nothing() -> None:
+def test_less_than_four_known_weeks_set_no_bound() -> None:
     demand = np.full((2, DAYS), 9, np.float32)
     demand[0, :-28] = demand[1, :-27] = NAN
     reach = counts_at_most(demand)
@@ -39,12 +40,12 @@ def test_what_knows_less_than_four_weeks_bounds_nothing() -> None:
     assert (reach[1] > 1e8).all()
 
 
-def test_an_event_that_a_depot_has_never_had_may_go_beyond() -> None:
+def test_an_event_new_to_a_depot_may_exceed_the_bound() -> None:
     demand, event = np.full((3, DAYS), 9, np.float32), np.zeros((3, DAYS + HORIZON), np.float32)
     event[:2, DAYS + 1] = 1
     event[1, [5, 6]] = 1  # this one had it, on two days
     demand[1, 5] = NAN
-    event[2, :DAYS] = 1  # and this one has never been without
+    event[2, :DAYS] = 1  # and this one was never without it
     reach = counts_at_most(demand, event)
     beyond = 20 * np.exp(support.MOST_UNSEEN) - 1
     np.testing.assert_allclose(reach[0, :3], [19, beyond, 19], rtol=1e-4)

@@ -1,4 +1,4 @@
-"""Trees as arrays say what a walk from the root to a leaf says, and between two leaves something between both."""
+"""Trees as arrays match a walk from the root to a leaf, and interpolate between two leaves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def walked(feature: np.ndarray, threshold: np.ndarray, leaf: np.ndarray, row: np
     return float(leaf[place])
 
 
-def test_a_row_that_no_ramp_meets_gets_the_leaves_of_its_day_s_trees() -> None:
+def test_a_row_outside_all_ramps_gets_the_leaves_of_its_days_trees() -> None:
     random, nodes = np.random.default_rng(0), 2**DEPTH - 1
     arrays = {
         "feature": random.integers(0, 5, (3, TREES, nodes)).astype(np.int32),
@@ -37,7 +37,7 @@ def test_a_row_that_no_ramp_meets_gets_the_leaves_of_its_day_s_trees() -> None:
     np.testing.assert_allclose(said, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_a_ramp_begins_at_its_threshold_and_ends_its_width_above_it() -> None:
+def test_a_ramp_begins_at_its_threshold_and_ends_one_width_above_it() -> None:
     leaf = np.zeros((1, 1, 2**DEPTH), np.float32)
     leaf[..., 1::2] = 4.0  # right of the root
     threshold = np.full((1, 1, 2**DEPTH - 1), 1e30, np.float32)

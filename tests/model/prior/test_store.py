@@ -1,4 +1,5 @@
-"""The prior on disk: believed only as it was made, small, and with the licence of all that it was learned from."""
+"""The prior on disk: trusted only if unchanged, small, and with the license of all its training
+data."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from forecaster.model.prior import store
 from tests.panels import candidate
 
 
-def test_the_packages_own_prior_is_whole_and_says_what_it_was_made_of() -> None:
+def test_the_packages_own_prior_is_complete_and_has_its_provenance() -> None:
     prior, about = store.load(), json.loads((store.FOLDER / "prior.json").read_text("utf-8"))
     assert prior.digest == store.digest()
     assert (prior.model.architecture["layers"], prior.model.architecture["hidden"]) == (PRIOR_LAYERS, PRIOR_HIDDEN)
@@ -22,11 +23,11 @@ def test_the_packages_own_prior_is_whole_and_says_what_it_was_made_of() -> None:
     assert (store.FOLDER / "prior.npz").stat().st_size < store.MOST_BYTES
     assert about["command"].startswith("python -m forecaster.training.pretrain --steps")
     assert all(panel["licence"] and panel["last_day"] for panel in about["panels"])
-    closed = {"rossmann", "favorita_transactions", "recruit_restaurants"}  # whose terms allow an evaluation alone
+    closed = {"rossmann", "favorita_transactions", "recruit_restaurants"}  # their terms allow only evaluation
     assert not closed & {panel["name"] for panel in about["panels"]}
 
 
-def test_a_prior_that_is_not_what_it_was_is_not_believed(tmp_path: Path) -> None:
+def test_a_changed_prior_is_rejected(tmp_path: Path) -> None:
     digest = store.save(candidate(), {"command": "none"}, tmp_path)
     prior = store.load(tmp_path)
     assert (prior.digest, prior.model.summary) == (digest, candidate().summary)

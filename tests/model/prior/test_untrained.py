@@ -1,4 +1,4 @@
-"""The untrained candidate is the prior: where a panel has nothing else, they say the same."""
+"""The untrained candidate is the prior: if a panel has no other inputs, both forecast the same."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def prior() -> Prior:
     return Prior(panels.candidate(), "digest")
 
 
-def test_with_the_inputs_of_the_prior_it_says_what_the_prior_says(prior: Prior) -> None:
+def test_with_the_inputs_of_the_prior_it_forecasts_the_same(prior: Prior) -> None:
     panel, old = panels.panel(), prior.model
     candidate = untrained.candidate(panel, panels.spec(), prior)
     with panels.quickly():
@@ -29,7 +29,7 @@ def test_with_the_inputs_of_the_prior_it_says_what_the_prior_says(prior: Prior) 
         constants = {**old.parameters["constants"]} | {
             name: candidate.parameters["constants"][name] for name in ("yearly", "calendar")
         }
-        blank = jax.tree.map(np.zeros_like, old.parameters["members"]["embeddings"])  # which are of its own depots
+        blank = jax.tree.map(np.zeros_like, old.parameters["members"]["embeddings"])  # they belong to its own depots
         members = {**old.parameters["members"], "embeddings": blank}
         uncalibrated = {
             **old.parameters,
@@ -43,7 +43,7 @@ def test_with_the_inputs_of_the_prior_it_says_what_the_prior_says(prior: Prior) 
     assert candidate.horizon == panel.horizon
 
 
-def test_a_network_of_another_width_is_none_of_the_priors(prior: Prior) -> None:
+def test_a_network_of_another_width_is_rejected(prior: Prior) -> None:
     spec = panels.spec()
     wide = spec.model_copy(update={"model": spec.model.model_copy(update={"hidden": 16})})
     with pytest.raises(TrainingError, match=r"model.hidden is 16, the prior's is 8"):

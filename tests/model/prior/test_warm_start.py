@@ -60,8 +60,8 @@ def prior(quickly: None) -> Prior:
     return Prior(model(panel, parameters, OLD), "digest")
 
 
-def test_it_forecasts_as_the_prior_does_before_it_has_learned_anything(prior: Prior) -> None:
-    """Though it has another covariate in front, statics, another mean and spread, and twice the members."""
+def test_before_any_training_it_forecasts_as_the_prior(prior: Prior) -> None:
+    """Despite another covariate in front, statics, another mean and spread, and twice the members."""
     plain = panels.panel(history=500, statics={})
     wider = panels.panel(history=500, covariates=("rain", "promo"))  # the same numbers in both
     shape = shape_of(wider)
@@ -72,8 +72,8 @@ def test_it_forecasts_as_the_prior_does_before_it_has_learned_anything(prior: Pr
     assert float(np.abs(to_onnx.forecaster(model(wider, begun, OLD))(wider).quantiles / expected - 1).max()) > 1e-3
 
 
-def test_the_names_of_the_inputs_are_in_their_order() -> None:
-    """Rows go where the names say: each column is looked at that the window says alone."""
+def test_the_names_match_the_order_of_the_inputs() -> None:
+    """Rows are assigned by name: each column that the window determines alone is checked."""
     window = Window(
         **{name: jnp.asarray(x) for name, x in panels.panel(history=500, horizon=7).window(LOOKBACK).items()}
     )
@@ -100,7 +100,7 @@ def test_the_names_of_the_inputs_are_in_their_order() -> None:
     np.testing.assert_allclose(made.encoder[:, -1:, read.index("size")], made.level - 3, rtol=1e-6)
 
 
-def test_a_longer_horizon_begins_as_the_last_day_and_other_levels_as_the_median(prior: Prior) -> None:
+def test_a_longer_horizon_starts_as_the_last_day_and_other_levels_as_the_median(prior: Prior) -> None:
     longer, levels = panels.panel(horizon=5, statics={}), (0.1, 0.3, 0.5, 0.9)
     shape = shape_of(longer, levels)
     fresh, old = random_members(shape, 2, seed=9), prior.model.parameters["members"]
@@ -111,14 +111,14 @@ def test_a_longer_horizon_begins_as_the_last_day_and_other_levels_as_the_median(
     assert jax.tree.map(np.shape, begun) == jax.tree.map(np.shape, fresh)
 
 
-def test_a_network_of_another_width_is_refused(prior: Prior) -> None:
+def test_a_warm_start_with_another_width_is_rejected(prior: Prior) -> None:
     panel = panels.panel(statics={})
     shape = shape_of(panel, hidden=16)
     with pytest.raises(TrainingError, match=r"model.hidden is 16, the prior's is 8: set model.hidden: 8"):
         warm_start.parameters(random_members(shape, 2, seed=9), prior, panel, shape, OLD)
 
 
-def test_a_training_says_which_prior_it_began_from(prior: Prior) -> None:
+def test_a_training_records_the_prior_it_started_from(prior: Prior) -> None:
     panel, declared = panels.panel(), panels.spec(epochs=1)
     warm = declared.model_copy(update={"training": declared.training.model_copy(update={"start": "prior"})})
     begun, fresh = train.fit(panel, warm, prior=prior), train.fit(panel, declared, prior=prior)

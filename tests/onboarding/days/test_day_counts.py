@@ -1,4 +1,4 @@
-"""Days that are numbers: of seconds, milliseconds or days of a spreadsheet."""
+"""Days given as numbers: seconds, milliseconds, or serial numbers of a spreadsheet."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def file_of(folder: Path, numbers: list[int], name: str) -> Path:
     ],
 )
 @pytest.mark.parametrize("name", ["day", "t"])
-def test_the_pipeline_file_says_how_days_are_counted(tmp_path: Path, numbers: list[int], form: str, name: str) -> None:
+def test_pipeline_file_declares_the_form_of_counted_days(
+    tmp_path: Path, numbers: list[int], form: str, name: str
+) -> None:
     file = file_of(tmp_path, numbers, name)
     outcome = start.create([file], tmp_path / "fleet", country="US", ask=None, now=NOW)
     demand = load(tmp_path / "fleet" / start.PIPELINE).demand
@@ -46,10 +48,10 @@ def test_the_pipeline_file_says_how_days_are_counted(tmp_path: Path, numbers: li
     assert "seen      2 depots, 60 days, 2026-01-01 to 2026-03-01, 120 readings" in outcome.lines
 
 
-def test_numbers_that_are_no_run_of_days_count_none_by_another_name(tmp_path: Path) -> None:
+def test_numbers_without_a_run_of_days_are_not_days(tmp_path: Path) -> None:
     file = file_of(tmp_path, [1_700_000_000 + 40_000_003 * place for place in range(30)], "receipt")
     assert day_counts.written_out(tables.read(file)) is None
 
 
-def test_numbers_of_other_lengths_count_no_days() -> None:
+def test_numbers_of_other_lengths_are_not_days() -> None:
     assert day_counts.form_of(pd.Series(["412", "1787875200"], dtype="str")) is None

@@ -1,4 +1,4 @@
-"""A file without a column of days is told which one may be meant, and what is wrong with it."""
+"""The error for a file without a column of days names the likeliest one and its problem."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def long(header: str, days: list[str]) -> str:
         (["soon"] * 40, "'soon' in line 2"),
     ],
 )
-def test_the_column_that_may_be_meant_is_named_with_its_first_value(tmp_path: Path, days: list[str], hint: str) -> None:
+def test_error_names_the_likeliest_day_column_with_its_first_value(tmp_path: Path, days: list[str], hint: str) -> None:
     assert failure(tmp_path, long("Tag;Ort;Sendungen", days)).startswith(
         "found no column of days; looked at the columns 'Tag', 'Ort', 'Sendungen'; wanted one with days such as "
         f"2024-03-05 or 05.03.2024; column 'Tag' may be meant, with {hint}"
     )
 
 
-def test_a_column_for_each_day_without_a_year_is_named(tmp_path: Path) -> None:
+def test_error_names_day_columns_without_a_year(tmp_path: Path) -> None:
     header = ";".join(["Depot", *(f"{day:%d.%m.}" for day in DAYS[:8])])
     message = failure(tmp_path, f"{header}\nBern;1;2;3;4;5;6;7;8\nChur;1;2;3;4;5;6;7;9\n")
     assert message.endswith(
@@ -97,10 +97,10 @@ def test_a_column_for_each_day_without_a_year_is_named(tmp_path: Path) -> None:
         ("depot,date,orders\n", "found columns 'depot', 'date', 'orders' and no row of values under them"),
     ],
 )
-def test_what_is_no_table_is_said(tmp_path: Path, text: str, message: str) -> None:
+def test_error_explains_files_that_are_no_table(tmp_path: Path, text: str, message: str) -> None:
     assert failure(tmp_path, text).startswith(message)
 
 
-def test_a_price_is_no_day_without_a_year(tmp_path: Path) -> None:
+def test_price_is_not_a_day_without_a_year(tmp_path: Path) -> None:
     text = "\n".join(["Ort;Preis;Sendungen", *(f"Bern;10.{place + 40};{place}" for place in range(40))])
     assert "Preis" not in failure(tmp_path, text).partition("wanted one with days")[2]

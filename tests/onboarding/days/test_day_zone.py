@@ -45,12 +45,12 @@ def test_midnights_in_utc_are_days_of_utc(tmp_path: Path, form: str) -> None:
     assert outcome.fault is None
 
 
-def test_midnights_in_utc_that_are_the_same_days_need_no_zone(tmp_path: Path) -> None:
+def test_midnights_in_utc_on_the_same_days_need_no_zone(tmp_path: Path) -> None:
     _, spec, _ = made(tmp_path, text_of(tmp_path, [f"{day}T00:00:00Z" for day in DAYS]), "DE")
     assert spec.demand.date_zone is None
 
 
-def test_instants_are_counted_by_the_days_of_the_zone(tmp_path: Path) -> None:
+def test_instants_fall_on_days_of_the_pipelines_zone(tmp_path: Path) -> None:
     evenings = [f"{day}T{hour:02d}:30:00-05:00" for day in DAYS for hour in (9, 20)]
     outcome, spec, _ = made(tmp_path, text_of(tmp_path, evenings), "US")
     assert (spec.demand.date_zone, spec.demand.aggregate) == (None, "sum")

@@ -1,4 +1,4 @@
-"""Columns of a depots file with the first day of business and the first day out of it."""
+"""Columns of a depots file with the first day of business and the first day out of business."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ def spans_of(folder: Path, header: str, rows: list[str], demand_form: str | None
         ("Fecha apertura", "Fecha cierre"),
     ],
 )
-def test_the_days_of_opening_and_closing_are_known_by_their_names(tmp_path: Path, opened: str, closed: str) -> None:
+def test_opening_and_closing_days_are_recognized_by_column_name(tmp_path: Path, opened: str, closed: str) -> None:
     rows = ["A,Graz,1974-05-01,", "B,Linz,2020-01-01,2025-09-27", "C,Wels,2021-01-01,9999-12-31"]
     assert spans_of(tmp_path, f"{opened},{closed}", rows) == lifespans.Lifespans(
         (("opened", opened, OPENED), ("closed", closed, CLOSED))
     )
 
 
-def test_days_are_in_the_form_that_the_counts_have_where_it_reads_them(tmp_path: Path) -> None:
+def test_days_use_the_form_of_the_counts_if_it_reads_them(tmp_path: Path) -> None:
     rows = ["A,Graz,01/02/2020", "B,Linz,03/04/2021"]
     assert spans_of(tmp_path, "opened", rows, "%m/%d/%Y").form == "%m/%d/%Y"
     assert spans_of(tmp_path, "opened", ["A,Graz,24.12.2020", "B,Linz,03.04.2021"], "%m/%d/%Y").form == "%d.%m.%Y"
 
 
-def test_a_column_of_closing_days_without_any_so_far_is_read_all_the_same(tmp_path: Path) -> None:
+def test_closing_column_without_any_day_is_still_read(tmp_path: Path) -> None:
     spans = spans_of(tmp_path, "closed", ["A,Graz,", "B,Linz,"])
     assert spans == lifespans.Lifespans((("closed", "closed", f"{CLOSED}; all are, so far"),))
 
 
-def test_what_holds_no_days_is_left_out_with_a_note(tmp_path: Path) -> None:
+def test_column_without_days_is_omitted_with_a_note(tmp_path: Path) -> None:
     spans = spans_of(tmp_path, "opened,closed", ["A,Graz,2020-01-01,no", "B,Linz,2021-01-01,yes"])
     assert spans.names == ("opened",)
     assert spans.notes == (
@@ -61,7 +61,7 @@ def test_what_holds_no_days_is_left_out_with_a_note(tmp_path: Path) -> None:
     )
 
 
-def test_the_pipeline_file_names_them_and_their_form(tmp_path: Path) -> None:
+def test_pipeline_file_names_the_columns_and_their_form(tmp_path: Path) -> None:
     file = tmp_path / "depots.csv"
     rows = [f"{name};{name};01.03.2019;" for name in made_up_files.DEPOTS]
     file.write_text("\n".join(["Filiale;city;eroeffnet;geschlossen", *rows]) + "\n", "utf-8")

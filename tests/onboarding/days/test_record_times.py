@@ -1,4 +1,4 @@
-"""Which column may stand for recorded_at, and why another one is left out."""
+"""Selection of the column for recorded_at, and the reason for omitting another one."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def guess(file: Path) -> RecordedAt:
 
 
 @pytest.mark.parametrize("name", ["updated_at", "loaded_at", "recorded_at", "geändert"])
-def test_a_column_of_instants_that_follow_their_days_is_recorded_at(tmp_path: Path, name: str) -> None:
+def test_column_of_instants_after_their_days_becomes_recorded_at(tmp_path: Path, name: str) -> None:
     assert guess(file_of(tmp_path, next_morning, name)).column == name
 
 
-def test_corrections_that_stand_first_in_the_file_count(tmp_path: Path) -> None:
+def test_corrections_placed_first_in_the_file_count(tmp_path: Path) -> None:
     correction = f"N1,{DAYS[3]},55,{next_morning(DAYS[1])}\n"
     file = file_of(tmp_path, next_morning, more=correction)
     outcome = start.create([file], tmp_path / "fleet", country="DE", ask=None, now=NOW)
@@ -68,9 +68,7 @@ def test_corrections_that_stand_first_in_the_file_count(tmp_path: Path) -> None:
         (lambda day: "2026-03-02T19:00:00+01:00", "'2026-03-02T19:00:00+01:00' is in the future"),
     ],
 )  # fmt: skip
-def test_a_column_that_would_do_harm_is_left_out_with_a_note(
-    tmp_path: Path, recorded_at: Callable[[date], str], reason: str
-) -> None:
+def test_harmful_column_is_omitted_with_a_note(tmp_path: Path, recorded_at: Callable[[date], str], reason: str) -> None:
     note = f"column 'updated_at' is left out as `demand.columns.recorded_at`: {reason}{SEVERAL}"
     assert guess(file_of(tmp_path, recorded_at)) == RecordedAt(note=note)
 
@@ -90,7 +88,7 @@ def test_rows_that_are_parts_of_a_day_have_no_recorded_at(tmp_path: Path) -> Non
     )
 
 
-def test_of_one_series_the_column_is_named_and_not_read(tmp_path: Path) -> None:
+def test_series_without_depots_has_its_column_reported_and_not_read(tmp_path: Path) -> None:
     file = tmp_path / "shop.csv"
     rows = [f"{day},{90 + day.day},{next_morning(day)}" for day in DAYS]
     file.write_text("date,sales,updated_at\n" + "\n".join(rows) + "\n", "utf-8")
@@ -100,5 +98,5 @@ def test_of_one_series_the_column_is_named_and_not_read(tmp_path: Path) -> None:
     )
 
 
-def test_without_such_a_column_nothing_is_said(tmp_path: Path) -> None:
+def test_file_without_such_a_column_gives_no_note(tmp_path: Path) -> None:
     assert guess(file_of(tmp_path, lambda day: "x", "remark")) == RecordedAt()

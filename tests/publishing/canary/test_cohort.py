@@ -1,4 +1,4 @@
-"""Who sees a canary: the same whenever asked, of all cities and sizes, and never all."""
+"""Depots that see a canary: chosen deterministically, from all cities and sizes, and never all."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def fleet(depots: int) -> Panel:
     return replace(panel, attributes={**panel.attributes, "city": cities}, open=np.ones_like(panel.open))
 
 
-def test_it_is_the_same_whenever_asked_and_another_for_another_bundle() -> None:
+def test_cohort_is_deterministic_and_differs_between_bundles() -> None:
     panel = fleet(40)
     assert cohort(panel, "b1", 0.1) == cohort(panel, "b1", 0.1)
     assert len({cohort(panel, f"b{number}", 0.1) for number in range(8)}) > 1
 
 
 @pytest.mark.parametrize("digest", ["b1", "b2", "b3"])
-def test_it_has_its_share_of_each_city_and_of_large_and_small(digest: str) -> None:
+def test_cohort_covers_each_city_and_both_sizes(digest: str) -> None:
     panel = fleet(40)
     chosen = cohort(panel, digest, 0.1)
     rows = [row for row, depot in enumerate(panel.depot_ids) if depot in chosen]
@@ -38,11 +38,11 @@ def test_it_has_its_share_of_each_city_and_of_large_and_small(digest: str) -> No
 
 
 @pytest.mark.parametrize(("depots", "share", "seen"), [(1, 0.1, 0), (2, 0.5, 1), (3, 0.01, 1), (6, 0.5, 3)])
-def test_one_at_least_sees_it_and_never_all(depots: int, share: float, seen: int) -> None:
+def test_cohort_has_at_least_one_depot_and_never_all(depots: int, share: float, seen: int) -> None:
     assert len(cohort(fleet(depots), "b1", share)) == seen
 
 
-def test_a_depot_that_is_closed_for_good_does_not_see_it() -> None:
+def test_permanently_closed_depots_are_excluded() -> None:
     panel = fleet(4)
     open_ = panel.open.copy()
     open_[:3] = False

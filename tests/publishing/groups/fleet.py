@@ -1,4 +1,4 @@
-"""A small fleet that has some of everything that depots know of one another, published whole and by groups."""
+"""A small fleet with all kinds of dependencies between depots, published as a whole and by groups."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.panels import LEVELS
 
 FIRST, DAYS = date(2024, 1, 1), 130
 AS_OF = datetime(2024, 5, 10, 8, tzinfo=UTC)
-AT_A_TIME = 5  # depots of a group
+AT_A_TIME = 5  # depots per group
 PIPELINE = f"""
 name: several
 timezone: Europe/Berlin
@@ -45,14 +45,14 @@ staffing: {{orders_per_driver: 10, cost_short: 38, cost_idle: 22}}
 state: var
 """
 CITIES = ("Ulm", "Bonn", "Wien", "")
-SINCE = {"D02": 100, "D06": 120, "D11": 128, "old": 0}  # the first days of depots that are young
+SINCE = {"D02": 100, "D06": 120, "D11": 128, "old": 0}  # first days of new depots
 UNTIL = {"D04": 90, "old": 60}
 Outcome = tuple[PublishedForecast, Publication, Any]  # and the rows of the archive
-NEVER_ON = {"D01": 6, "D05": 6, "D09": 6}  # days of the week on which nothing comes
+NEVER_ON = {"D01": 6, "D05": 6, "D09": 6}  # weekdays without orders
 
 
 def write(folder: Path) -> Spec:
-    """The pipeline file beside its sources, which are brought into the lake."""
+    """Write the pipeline file and its sources, and ingest them."""
     folder.mkdir(exist_ok=True)
     depots = [f"D{number:02d}" for number in range(14)]
     rows = ["depot_id,date,demand"]
@@ -62,7 +62,7 @@ def write(folder: Path) -> Spec:
             if on.weekday() == NEVER_ON.get(depot) or (place + day) % 41 == 0 or depot == "D13":
                 continue
             if depot == "D07" and day < UNTIL["old"]:
-                continue  # its former id's
+                continue  # belongs to its former id
             count = (20 + 3 * place) * (1 + 0.1 * on.weekday()) + (day * (place + 3)) % 7
             rows.append(f"{depot},{on},{round(count)}")
     _lines(folder / "demand.csv", rows)
@@ -82,7 +82,7 @@ def write(folder: Path) -> Spec:
 
 
 def build(folder: Path) -> Spec:
-    """The fleet with a champion that anyone can follow, published once, and a number of a planner since."""
+    """Build the fleet with a transparent champion, published once, and a later override."""
     spec = write(folder)
     panel = panels.build(read_as_of(spec, as_of=AS_OF), spec)
     candidate = fleets.untrained(panel)
@@ -100,12 +100,12 @@ def build(folder: Path) -> Spec:
 
 
 def whole(spec: Spec) -> Outcome:
-    """Published in one piece."""
+    """Publish as a whole."""
     return _published(spec, predict(spec, as_of=AS_OF, bundle=None, run_id=_begun(spec), note="A note."))
 
 
 def by_groups(spec: Spec, fan: Fan = in_turn, depots: int = AT_A_TIME) -> Outcome:
-    """Published by groups of so many depots, by default as many as a chunk of the totals has here."""
+    """Publish by groups of `depots` depots, by default the size of a chunk of the totals."""
     run_id = _begun(spec)
     outcome = publish_groups(spec, as_of=AS_OF, run_id=run_id, note="A note.", fan=fan, depots=depots)
     assert isinstance(outcome, PublishedForecast), outcome
@@ -113,7 +113,8 @@ def by_groups(spec: Spec, fan: Fan = in_turn, depots: int = AT_A_TIME) -> Outcom
 
 
 def same(whole: Outcome, grouped: Outcome) -> None:
-    """All that is published and archived is the same, to the bit; but for whose run it is and what looks back."""
+    """Compare publication and archive rows bit by bit, except for the run and the features that
+    look back."""
     (outcome, publication, rows), (other_outcome, other, other_rows) = whole, grouped
     besides = {"run_id": "", "published_at": AS_OF, "desk": None}
     assert replace(publication, **besides) == replace(other, **besides)

@@ -1,4 +1,5 @@
-"""A publication by groups is the whole one to the bit, whatever depots know of one another."""
+"""A publication by groups is bit-identical to the whole one, including all dependencies between
+depots."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ from forecaster.serving import totals
 from tests.publishing.groups import fleet
 
 
-def test_a_publication_by_groups_is_the_whole_one_to_the_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_publication_by_groups_is_bit_identical_to_the_whole_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(totals, "CHUNK", fleet.AT_A_TIME)
     spec = fleet.build(tmp_path)
     whole = fleet.whole(spec)
@@ -47,7 +50,7 @@ def test_a_publication_by_groups_is_the_whole_one_to_the_bit(tmp_path: Path, mon
         ({}, None),
     ],
 )
-def test_what_looks_at_all_depots_at_once_is_named(staffing: dict[str, Any], reason: str | None) -> None:
+def test_obstacle_names_settings_that_need_all_depots(staffing: dict[str, Any], reason: str | None) -> None:
     declared = {
         "name": "t",
         "demand": {"source": {"kind": "csv", "path": "demand.csv"}},
@@ -58,7 +61,7 @@ def test_what_looks_at_all_depots_at_once_is_named(staffing: dict[str, Any], rea
     assert publish_groups.obstacle(Spec.model_validate(declared), replace(choice, bundle=None)) == "no bundle forecasts"
 
 
-def test_of_each_rule_there_is_one_finding_that_counts_all_groups() -> None:
+def test_findings_of_all_groups_are_combined_by_rule() -> None:
     findings = [Finding("r", "warn", count, f"depot {count}", ((str(count), "2024-01-01"),)) for count in (1, 2, 3)]
     parts = [GroupForecast(1, 1, (), (finding,), ((), 0), ()) for finding in findings]
     [finding] = publish_groups.combined_findings(parts)

@@ -1,8 +1,8 @@
-"""Premiums of changes to the cent, by the texts of two laws.
+"""Premiums of changes to the cent, from the texts of two laws.
 
 New York City: NYC Administrative Code § 20-1222 subdivision a, schedule change premiums
-(https://codelibrary.amlegal.com/codes/newyorkcity/latest/NYCadmin/0-0-0-133714). Oregon: ORS 653.455 (2), compensation
-for work schedule changes without the advance notice of ORS 653.436
+(https://codelibrary.amlegal.com/codes/newyorkcity/latest/NYCadmin/0-0-0-133714). Oregon: ORS
+653.455 (2), compensation for work schedule changes without the advance notice of ORS 653.436
 (https://legalfix.com/statutes/state-codes/oregon/volume-16/chapter-653/section-653-455).
 """
 
@@ -66,7 +66,7 @@ def test_new_york_city_pays_fixed_sums_by_notice(days: int, hours: float, added:
         (16.15, 3, 16.15, 24.23),  # three hours fewer: 24.225
     ],
 )
-def test_oregon_pays_an_hour_or_half_of_the_hours_that_are_lost(
+def test_oregon_pays_one_hour_or_half_of_the_lost_hours(
     wage: float, hours: float, added: float, removed: float
 ) -> None:
     law = staffing(OREGON, hourly_wage=wage)
@@ -75,7 +75,7 @@ def test_oregon_pays_an_hour_or_half_of_the_hours_that_are_lost(
     assert change_premium(law, NoticePeriod(14, 330), hours) == Premium(0, 0)
 
 
-def test_notice_is_in_days_of_the_calendar_and_in_hours_of_the_clock_where_the_depot_is() -> None:
+def test_notice_is_measured_in_local_calendar_days_and_elapsed_hours() -> None:
     new_york = ZoneInfo("America/New_York")
     assert NoticePeriod.of(NOW, date(2025, 6, 3), time(6), new_york) == NoticePeriod(1, 25.0)
     assert NoticePeriod.of(NOW + timedelta(hours=19.5), date(2025, 6, 3), time(6), new_york) == NoticePeriod(0, 5.5)
@@ -96,7 +96,7 @@ def test_notice_is_in_days_of_the_calendar_and_in_hours_of_the_clock_where_the_d
         ({"change_premium": [{"within_days": 1, "within_hours": 9, "added": 1}]}, "found within_days and within_hours"),
     ],
 )
-def test_a_notice_without_its_price_is_refused(keys: dict[str, Any], sentence: str) -> None:
+def test_rejects_a_notice_without_premiums(keys: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         Staffing.model_validate({**COSTS, "change_premium": NEW_YORK, **keys})
 
@@ -106,8 +106,8 @@ def published(crews: list[int], added: float, removed: float) -> PublishedSchedu
     return PublishedSchedule(column, np.full(column.shape, added), np.full(column.shape, removed))
 
 
-def test_a_crew_of_the_schedule_moves_only_as_far_as_each_driver_saves_more_than_the_premium() -> None:
-    """Five drivers are surely needed: the fifth saves 30, and each beyond costs 10."""
+def test_scheduled_crew_moves_only_while_each_driver_saves_more_than_the_premium() -> None:
+    """Five drivers are certainly needed: the fifth saves 30, and each further one costs 10."""
     predicted = forecast([[[50, 50, 50]]] * 4)
     for premium, crews in ((0, [5, 5, 5, 5]), (9, [5, 5, 5, 5]), (11, [5, 5, 5, 6]), (31, [4, 3, 5, 6])):
         plan = published([4, 3, 5, 6], premium, premium)
@@ -120,7 +120,9 @@ def test_a_crew_of_the_schedule_moves_only_as_far_as_each_driver_saves_more_than
     st.sampled_from([0.0, 3.0, 10.0, 29.0, 45.0]),
     st.sampled_from([0.0, 3.0, 9.0, 20.0, 75.0]),
 )
-def test_no_other_crew_costs_less_with_its_premium(orders: list[int], crew: int, added: float, removed: float) -> None:
+def test_no_other_crew_costs_less_including_its_premium(
+    orders: list[int], crew: int, added: float, removed: float
+) -> None:
     predicted = forecast([[sorted(orders)]])
     money, plan = staffing(), published([crew], added, removed)
     need = Need.of(predicted.quantiles, LEVELS, money.orders_per_driver)
@@ -136,8 +138,8 @@ def test_no_other_crew_costs_less_with_its_premium(orders: list[int], crew: int,
 DAYS = [date(2025, 6, 2) + timedelta(days=ahead) for ahead in range(3)]
 
 
-def test_the_reason_says_what_a_change_would_save_and_its_premium() -> None:
-    """Monday is today, at 45 for each driver fewer; Tuesday is not published."""
+def test_reason_states_the_saving_of_a_change_and_its_premium() -> None:
+    """Monday is today, with a premium of 45 per removed driver; Tuesday is not published."""
     predicted = forecast([[[50, 50, 50]] * 2, [[50, 50, 50]] * 2], cutoff=date(2025, 6, 1))
     told = {("D0", DAYS[0]): {"": 6}, ("D1", DAYS[0]): {"": 3}}
     assert predicted.depot_ids == ("D0", "D1")
@@ -156,7 +158,7 @@ def test_the_reason_says_what_a_change_would_save_and_its_premium() -> None:
     assert keep_unless_worthwhile(after, crews, predicted, money, None).drivers.tolist() == after.drivers.tolist()
 
 
-def test_by_shift_each_shift_has_its_own_hours_and_notice() -> None:
+def test_each_shift_has_its_own_hours_and_notice() -> None:
     shifts = [
         {"name": "early", "start": "06:00", "end": "14:00", "share": 0.5},
         {"name": "late", "start": "14:00", "end": "18:00", "share": 0.5},
@@ -172,5 +174,6 @@ def test_by_shift_each_shift_has_its_own_hours_and_notice() -> None:
         predicted, bare(np.ones((1, 10))), money, with_schedule(None, told, predicted, money, {}, "UTC", NOW)
     )
     assert after is not None
-    # three are needed in each: two early ones are idle at 10 and cost 80 to cancel; a late one saves 30 for 20
+    # each shift needs three: two early drivers are idle at 10 and cost 80 to cancel; a late one
+    # saves 30 for 20
     assert after.crews[:, 0, 0].tolist() == [5, 3]

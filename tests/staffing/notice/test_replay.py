@@ -1,4 +1,5 @@
-"""Eight weeks of nights replayed with a published schedule: no change inside the notice without its price."""
+"""Replay of eight weeks of nights with a published schedule: every change within the notice has its
+price."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ def staffed(**more: Any) -> Spec:
 
 
 def nights(depots: int = 6, seed: int = 7) -> list[Fold]:
-    """Forecasts that draw nearer to what comes, night by night."""
+    """Forecasts that converge to the actuals night by night."""
     random = np.random.default_rng(seed)
     days = 7 * WEEKS + 15
     actual = random.poisson(60, (depots, days)).astype(float)
@@ -51,7 +52,7 @@ def nights(depots: int = 6, seed: int = 7) -> list[Fold]:
         ),
     ],
 )
-def test_in_eight_weeks_no_change_inside_the_notice_is_unpriced_and_the_whole_costs_no_more(shifts: Any) -> None:
+def test_no_change_within_the_notice_is_unpriced_and_the_total_costs_no_more(shifts: Any) -> None:
     folds, how = nights(), staffed(shifts=shifts)
     every, noticed = replay_notice(folds, bare(np.ones((6, 10))), how)
     assert (every.unpriced, noticed.unpriced) == (0, 0)
@@ -61,7 +62,8 @@ def test_in_eight_weeks_no_change_inside_the_notice_is_unpriced_and_the_whole_co
 
 
 def test_changes_and_premiums_by_hand() -> None:
-    """Five drivers are expected of a day until its last night, when seven are: one night of less than 24 hours."""
+    """Five drivers are expected for a day until its last night, then seven, with less than 24 hours
+    of notice."""
     folds = [
         fold(
             [[[50, 50, 50] if step else [70, 70, 70] for step in range(15)]], [[70.0] * 15], cutoff=FIRST + timedelta(n)
@@ -69,7 +71,8 @@ def test_changes_and_premiums_by_hand() -> None:
         for n in range(3)
     ]
     every, noticed = replay_notice(folds, bare(np.ones((1, 10))), staffed())
-    # the first night publishes seven of its own day, and five of the two others, which get two more for 15 each
+    # the first night publishes seven for its own day, and five for the two others, which get two
+    # more for 15 each
     assert (every.cost, every.premiums, every.changes) == (0, 60, 4)
     assert noticed == type(noticed)(noticed.roster, 0, 60, 4, 0)
     dear = [{"added": 61, "removed": 61}]
@@ -77,7 +80,7 @@ def test_changes_and_premiums_by_hand() -> None:
     assert (every.premiums, noticed.premiums, noticed.cost) == (4 * 61, 0, 4 * 60)
 
 
-def test_without_premiums_the_changes_are_counted_as_unpriced() -> None:
+def test_changes_without_a_premium_are_counted_as_unpriced() -> None:
     folds = nights(2)
     every, _ = replay_notice(folds, bare(np.ones((2, 10))), staffed(change_premium=[{"added": 10}]))
     assert every.unpriced > 0

@@ -1,4 +1,4 @@
-"""A table of people: who is taken, and what is said of rows that cannot be, without a name in it."""
+"""The people table: accepted people, and findings on invalid rows that never contain a name."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_several_rows_of_a_person_are_several_spans_of_days_off(tmp_path: Path) 
     ]
 
 
-def test_rows_that_cannot_be_taken_are_told_by_file_line_and_what_was_wanted_and_never_by_name(tmp_path: Path) -> None:
+def test_invalid_rows_are_reported_by_file_and_line_but_never_by_name(tmp_path: Path) -> None:
     people, findings, _ = read(
         tmp_path,
         "Secret Sam,C,full-time,,,",
@@ -100,12 +100,12 @@ def test_rows_that_cannot_be_taken_are_told_by_file_line_and_what_was_wanted_and
     assert not any("Secret" in finding.message for finding in findings)
 
 
-def test_a_name_of_several_lines_is_not_written_into_a_finding(tmp_path: Path) -> None:
+def test_multiline_name_is_not_included_in_a_finding(tmp_path: Path) -> None:
     people, [finding], _ = read(tmp_path, '"Secret\nSam",A,full-time,,,')
     assert people == ()
     assert "Secret" not in finding.message
     assert "wanted a name or number" in finding.message
 
 
-def test_without_a_table_there_is_nobody(tmp_path: Path) -> None:
+def test_without_a_table_there_are_no_people(tmp_path: Path) -> None:
     assert people_table.people(spec_of(tmp_path, ""), ("A",), NOBODY_RENAMED, []) == ()

@@ -1,4 +1,4 @@
-"""Plans that are made at once: by hand, within all rules, and never said to be better than they are."""
+"""Quick plans: checked by hand, obeying all rules, with a truthful gap."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ DAY = timedelta(days=1)
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if no program were whole by itself; with no seconds for another one, people choose one by one."""
+    """Make every relaxation fractional; with no time for the integer program, people choose one by
+    one."""
     monkeypatch.setattr(flow, "_is_whole", lambda x, program: False)
 
 
@@ -29,29 +30,32 @@ def task(count: int, week: list[WantedShift], *crew: Staff, before: WeekPlan | N
 
 
 @pytest.mark.usefixtures("quick")
-def test_who_chooses_later_takes_what_is_left_and_everybody_may_choose_again() -> None:
-    """The first would take Monday's late shift for 30, and the second, who may work once, Tuesday's early one for 20:
-    with ten hours of rest between them, the first gets both, and the second the other driver's place on Monday."""
+def test_people_choose_in_turn_and_may_choose_again() -> None:
+    """The first would take Monday's late shift for 30, and the second, who may work once, Tuesday's
+    early one for 20.
+
+    With a rest of eight hours the first gets both, and the second the other place on Monday.
+    """
     week = [wanted(LATE, MONDAY, 30, 10), wanted(EARLY, MONDAY + DAY, 20)]
     result = task(2, week, staff(1, min_rest_hours=8), staff(1, "part-time", max_shifts_week=1)).plan(0)
     assert (result.missing, result.cost, result.gap) == (0, 0, 0)
 
 
 @pytest.mark.usefixtures("quick")
-def test_shifts_that_were_planned_stay_as_they_were() -> None:
+def test_planned_shifts_stay_unchanged() -> None:
     week = [wanted(EARLY, day, 30, 20) for day in days_from(MONDAY, 4)]
     first = task(4, week, staff(3)).plan(0)
     assert task(4, week, staff(3), before=first).plan(0) == first
 
 
-def test_what_a_plan_may_cost_too_much_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One shift for two people of whom nobody may work it: 38 are lost, whoever plans; and without a bound that is
-    known, all of it may be too much."""
+def test_plan_reports_its_possible_excess_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One shift of 38 that nobody may work: the loss is the same for every plan; without a known
+    bound, all of it may be excess."""
     week = [wanted(EARLY, MONDAY, 38)]
     crew = staff(1, hours_week=4)
     monkeypatch.setattr(flow, "_is_whole", lambda x, program: False)
     assert (task(1, week, crew).plan(0).cost, task(1, week, crew).plan(0).gap) == (38, pytest.approx(0, abs=0.01))
-    monkeypatch.setattr(flow, "TIME_LIMIT", 0.0)  # not even the program without whole numbers
+    monkeypatch.setattr(flow, "TIME_LIMIT", 0.0)  # not even time for the linear relaxation
     monkeypatch.setattr(flow, "_solve", lambda program, **_: _Unsolved())
     result = task(1, week, crew).plan(0)
     assert (result.cost, result.gap) == (38, 38)
@@ -63,7 +67,7 @@ class _Unsolved:
 
 
 @given(data=st.data())
-def test_every_rule_holds_and_the_cheapest_plan_is_within_the_gap(data: st.DataObject) -> None:
+def test_quick_plan_obeys_all_rules_and_the_optimum_is_within_its_gap(data: st.DataObject) -> None:
     days, shifts = days_from(MONDAY, 7), (EARLY, LATE, NIGHT)
     values = st.lists(st.integers(1, 40), max_size=3).map(lambda row: sorted(row, reverse=True))
     week = [wanted(shift, day, *data.draw(values)) for day in days for shift in shifts]

@@ -1,4 +1,4 @@
-"""Files of a week's plan, read back by other readers than those that wrote them."""
+"""Files of a week's plan, read back by independent libraries."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FORMULA = "=HYPERLINK('x')"
 
 
 def plan(depot: str = "NYC-01", *crew: Staff, before: WeekPlan | None = None, second: float = 20.0) -> WeekPlan:
-    """Two days: one driver of two early shifts, and one of a night shift."""
+    """Two days: early shifts of one and two drivers, and a night shift of one."""
     days = days_from(SATURDAY, 2)
     shifts = [
         wanted(EARLY, SATURDAY, 30, zone=ZONE),
@@ -44,7 +44,7 @@ def rows(content: bytes) -> list[dict[str, str]]:
 
 
 def events(content: bytes) -> dict[str, Any]:
-    """The events of a calendar by their UID."""
+    """Events of a calendar by their UID."""
     return {str(event["uid"]): event for event in Calendar.from_ical(content).walk("VEVENT")}
 
 
@@ -59,7 +59,7 @@ def test_csv_has_a_row_for_each_shift_of_a_person_and_each_open_one() -> None:
     ]
 
 
-def test_a_workbook_has_the_week_its_shifts_and_what_is_open() -> None:
+def test_workbook_has_the_week_its_shifts_and_open_shifts() -> None:
     book = CalamineWorkbook.from_filelike(io.BytesIO(file().write("xlsx")))
     assert book.sheet_names == ["Week", "Shifts", "Open shifts", "Published"]
     planned = book.get_sheet_by_name("Published").to_python()
@@ -77,7 +77,7 @@ def test_a_workbook_has_the_week_its_shifts_and_what_is_open() -> None:
     assert [row[2] for row in book.get_sheet_by_name("Open shifts").to_python()] == ["person", "open"]
 
 
-def test_a_calendar_says_when_in_utc_also_in_the_night_when_clocks_go_back() -> None:
+def test_calendar_uses_utc_even_when_clocks_go_back() -> None:
     calendar = Calendar.from_ical(file().write("ics"))
     assert (calendar["version"], calendar["method"]) == ("2.0", "PUBLISH")
     night = next(event for event in calendar.walk("VEVENT") if "night" in event["summary"])
@@ -88,8 +88,9 @@ def test_a_calendar_says_when_in_utc_also_in_the_night_when_clocks_go_back() -> 
     assert all(len(line) <= 75 for line in file().write("ics").split(b"\r\n"))
 
 
-def test_a_calendar_read_again_changes_what_it_has() -> None:
-    """The second driver of Sunday falls away: whose shift stays is not touched, and whose went is cancelled."""
+def test_importing_a_calendar_again_updates_its_events() -> None:
+    """Sunday's second driver is dropped: unchanged shifts keep their events, and dropped ones are
+    cancelled."""
     first = plan("NYC-01", staff(3))
     then = plan("NYC-01", staff(3), before=first, second=-5.0)
     shorter = replace(then, shifts=then.shifts)
@@ -117,13 +118,13 @@ def test_a_calendar_read_again_changes_what_it_has() -> None:
         assert after[uid]["last-modified"].dt == NOW + DAY
 
 
-def test_people_of_other_depots_and_days_have_other_events() -> None:
+def test_events_differ_by_depot_person_and_day() -> None:
     both = events(file(plan("NYC-01"), plan("NYC-02")).write("ics"))
     assert len(both) == 6
     assert len(events(file(plan("NYC-01"), plan("NYC-02")).of_person("full-time 2").write("ics"))) == 2
 
 
-def test_a_name_that_looks_like_a_formula_is_text_everywhere() -> None:
+def test_formula_like_names_are_text_in_every_format() -> None:
     odd = file(plan(FORMULA, staff(2, "@contract, with; commas")))
     assert {row["depot"] for row in rows(odd.write("csv"))} == {f"'{FORMULA}"}
     sheet = CalamineWorkbook.from_filelike(io.BytesIO(odd.write("xlsx"))).get_sheet_by_name("Week").to_python()
@@ -134,5 +135,5 @@ def test_a_name_that_looks_like_a_formula_is_text_everywhere() -> None:
 
 
 @pytest.mark.parametrize("form", ["csv", "ics", "xlsx"])
-def test_the_same_plan_is_the_same_file(form: Any) -> None:
+def test_same_plan_gives_the_same_file(form: Any) -> None:
     assert file().write(form) == file().write(form)

@@ -1,4 +1,4 @@
-"""Records of shifts are as 7shifts and Deputy document them, and what has no number there is named."""
+"""Records of shifts match the documentation of 7shifts and Deputy, and missing ids are reported."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.dashboards.seed import fill, publication, with_plans
 
 INTEGER, TEXT = {"type": "integer"}, {"type": "string"}
 INSTANT = {"type": "string", "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$"}
-# https://developers.7shifts.com/reference/postshift: body parameters, and which of them are required
+# https://developers.7shifts.com/reference/postshift: body parameters, and the required ones
 SEVENSHIFTS = {
     "type": "object",
     "required": ["location_id", "start", "end"],
@@ -80,7 +80,7 @@ staffing:
 
 
 class _Api(BaseHTTPRequestHandler):
-    """Takes what the schema of a path allows, as the two systems would."""
+    """Accepts only what the schema of a path allows, as the two systems would."""
 
     def do_POST(self) -> None:
         record = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -106,7 +106,7 @@ def api() -> Iterator[str]:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A pipeline with plans of named people, of which the first two days are published."""
+    """Pipeline file with plans of named people."""
     url = f"sqlite:///{tmp_path}/ledger.db"
     fill(url, with_plans(publication(2), named=True))
     path = tmp_path / "pipeline.yaml"
@@ -154,9 +154,7 @@ def duties(file: Path) -> list[tuple[str, date, datetime, datetime]]:
 
 
 @pytest.mark.parametrize(("system", "path"), list(zip(("7shifts", "deputy"), PATHS, strict=True)))
-def test_each_record_is_taken_by_a_server_that_asks_what_the_documentation_asks(
-    file: Path, api: str, system: str, path: str
-) -> None:
+def test_every_record_passes_the_documented_schema(file: Path, api: str, system: str, path: str) -> None:
     records = export(file, system)
     assert len(records) == len(duties(file)) >= 10
     for record in records:
@@ -191,7 +189,7 @@ def test_forecasts_are_overrides_of_7shifts_in_cents(file: Path, api: str) -> No
             export(file, *words)
 
 
-def test_records_have_the_shifts_of_the_plans_and_days_without_notice_are_drafts(file: Path) -> None:
+def test_records_contain_the_planned_shifts_and_unpublished_days_are_drafts(file: Path) -> None:
     week = CliRunner().invoke(app, ["schedule", str(file), "--publish", "2025-06-16"])
     assert week.exit_code == 0
     wanted = duties(file)
@@ -214,13 +212,13 @@ def test_records_have_the_shifts_of_the_plans_and_days_without_notice_are_drafts
     assert {each["notes"] for each in seven} <= {"early", "late", "night"}
 
 
-def test_a_city_can_be_named(file: Path) -> None:
+def test_export_can_be_limited_to_a_city(file: Path) -> None:
     assert {each["location_id"] for each in export(file, "7shifts", "--city", "Boston")} == {70}
     with pytest.raises(NoSuchRow, match="found 'Bostn', wanted one of those that are published"):
         export(file, "7shifts", "--city", "Bostn")
 
 
-def test_names_that_are_numbers_need_no_column_and_are_not_taken_where_there_is_one(file: Path) -> None:
+def test_numeric_names_are_used_only_without_a_column_of_ids(file: Path) -> None:
     first, second = (plan.depot_id for plan in plans(f"sqlite:///{file.parent}/ledger.db"))
     edit(file, "pipeline.yaml", ", columns: {external_id: area}", "")
     with pytest.raises(SpecError, match=rf"{first}: found '{first}', wanted its number .*depots.columns.external_id"):
@@ -238,14 +236,14 @@ def test_names_that_are_numbers_need_no_column_and_are_not_taken_where_there_is_
         (",100\n", ",x7\n", "of .*: found 'x7', wanted its number there, from the column that staffing.people_table"),
     ],
 )
-def test_a_person_without_a_number_is_named(file: Path, old: str, new: str, sentence: str) -> None:
+def test_person_without_an_id_is_reported_by_name(file: Path, old: str, new: str, sentence: str) -> None:
     edit(file, "people.csv", old, new)
     name = plans(f"sqlite:///{file.parent}/ledger.db")[0].positions[0].name
     with pytest.raises(SpecError, match=f"--export: {name} {sentence}"):
         export(file, "7shifts")
 
 
-def test_two_numbers_of_a_person_are_an_error(file: Path) -> None:
+def test_rejects_two_ids_of_one_person(file: Path) -> None:
     row = file.with_name("people.csv").read_text("utf-8").splitlines()[1]
     with file.with_name("people.csv").open("a", encoding="utf-8") as people:
         people.write(f"{row.rpartition(',')[0]},999\n")

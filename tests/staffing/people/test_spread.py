@@ -1,4 +1,5 @@
-"""Weekend and late shifts are spread over people by a declared weight, and what that costs is reported."""
+"""Weekend and late shifts are balanced over people by a declared weight, and the cost of that is
+reported."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ def task(
 
 
 def eight_weeks(spread: Spread | None) -> tuple[Counter[str], float]:
-    """Weekend and late shifts of six people over eight weeks, with three drivers a day, and the cost."""
+    """Weekend and late shifts of six people over eight weeks, with three drivers a day, and the
+    total cost."""
     before, burdens, cost = None, Counter[str](), 0.0
     for week in range(8):
         first = MONDAY + week * WEEK
@@ -44,7 +46,7 @@ def eight_weeks(spread: Spread | None) -> tuple[Counter[str], float]:
     return burdens, cost
 
 
-def test_unpopular_shifts_are_spread_over_eight_weeks_and_nothing_else_gets_dearer() -> None:
+def test_unpopular_shifts_are_balanced_over_eight_weeks_at_no_extra_cost() -> None:
     free, cost = eight_weeks(None)
     fair, fair_cost = eight_weeks(SPREAD)
     assert sum(free.values()) == sum(fair.values()) == 8 * (7 + 4)  # late every day, and early twice at weekends
@@ -54,7 +56,7 @@ def test_unpopular_shifts_are_spread_over_eight_weeks_and_nothing_else_gets_dear
 
 
 def burdened(name: str, shifts: int) -> Position:
-    """A person who worked so many late shifts before."""
+    """A person with `shifts` earlier late shifts."""
     duties = []
     for number in range(shifts):
         late = wanted(LATE, MONDAY - (2 + 2 * number) * timedelta(days=1))
@@ -62,8 +64,9 @@ def burdened(name: str, shifts: int) -> Position:
     return Position(name, "full-time", (), before=tuple(reversed(duties)))
 
 
-def test_spreading_costs_money_only_up_to_its_weight_and_says_how_much() -> None:
-    """Whoever had six late shifts more than the average of both is not sent for one that saves 20."""
+def test_balancing_costs_at_most_its_weight_and_reports_the_cost() -> None:
+    """A person with six more late shifts than the average is not assigned another one that saves
+    only 20."""
     crew = staff(2, max_shifts_week=1)
     before = WeekPlan("D0", (burdened("full-time 1", 12), burdened("full-time 2", 0)), (), (), 0.0, 0.0, 0.0)
     shifts = [wanted(LATE, MONDAY, 20.0, 20.0)]
@@ -84,7 +87,7 @@ def working(plan: WeekPlan) -> list[str]:
 
 
 @pytest.mark.parametrize(("saving", "missing"), [(3.9, 1), (4.1, 0)])
-def test_a_wish_for_a_free_day_is_worth_the_weight_and_the_other_person_goes_first(saving: float, missing: int) -> None:
+def test_wish_for_a_free_day_is_worth_the_weight(saving: float, missing: int) -> None:
     wishes = {"full-time 1": (MONDAY,)}
     shift = [wanted(EARLY, MONDAY, 30.0)]
     both = replace(task(MONDAY, shift, staff(2), SPREAD, None), wishes=wishes)
@@ -98,7 +101,7 @@ def test_a_wish_for_a_free_day_is_worth_the_weight_and_the_other_person_goes_fir
     assert replace(alone, spread=None).plan().missing == 0
 
 
-def test_whoever_was_declined_a_wish_has_the_next_one_granted_before_others() -> None:
+def test_declined_wish_gives_priority_for_the_next_one() -> None:
     worked = wanted(EARLY, MONDAY)
     duty = Duty(worked.date, "early", worked.start, worked.end, NOW)
     declined = Position("full-time 2", "full-time", (), before=(duty,), wishes=(MONDAY,))
@@ -111,6 +114,6 @@ def test_whoever_was_declined_a_wish_has_the_next_one_granted_before_others() ->
     assert [who.declined_wishes for who in plan.positions] == [0, 1]
 
 
-def test_late_shifts_end_after_eight_in_the_evening_or_on_the_next_day() -> None:
+def test_late_shifts_end_after_20_00_or_on_the_next_day() -> None:
     shifts = (EARLY, LATE, NIGHT)
     assert Staffing(orders_per_driver=10, cost_short=38, cost_idle=22, shifts=shifts).late_shifts == {"late", "night"}

@@ -1,4 +1,5 @@
-"""Plans of a week: worked out by hand, against every plan there is, and held to their rules night after night."""
+"""Plans of a week: computed by hand, compared with all possible plans, and checked against the
+rules across runs."""
 
 from __future__ import annotations
 
@@ -33,11 +34,11 @@ def plan(first: date, count: int, shifts: Sequence[WantedShift], *crew: Staff, *
 
 
 def worked(result: WeekPlan) -> dict[str, list[tuple[int, str]]]:
-    """Who works what on which day of the month."""
+    """Shifts of each person as (day of the month, shift)."""
     return {person.name: [(duty.date.day, duty.shift) for duty in person.duties] for person in result.positions}
 
 
-def test_five_of_seven_days_are_worked_and_the_two_that_save_least_are_not() -> None:
+def test_five_of_seven_days_are_worked_except_the_two_saving_least() -> None:
     savings = [10, 20, 5, 30, 30, 7, 40]
     week = [wanted(EARLY, day, saving) for day, saving in zip(days_from(MONDAY, 7), savings, strict=True)]
     result = plan(MONDAY, 7, week, staff(1))
@@ -46,8 +47,9 @@ def test_five_of_seven_days_are_worked_and_the_two_that_save_least_are_not() -> 
     }
     assert (result.cost, result.missing, result.gap) == (12, 2, 0)
     assert result.rules == (RuleCost("full-time", "per_depot", 1, 12), RuleCost("full-time", "max_shifts_week", 5, 7))
-    # without the limit of five, six days in a row are worked at most, and the one that saves 5 stays open
-    assert summary(result) == "7 drivers needed over the week; 2 of them are not covered, at an expected cost of 12."
+    # without the limit of five, at most six days in a row are worked, and the one that saves 5
+    # stays open
+    assert summary(result) == "7 drivers wanted over the week; 2 of them are not covered, at an expected cost of 12."
     assert [rule_sentence(rule) for rule in result.rules] == [
         "One more full-time driver in addition to the 1 would save 12.",
         "“At most 5 shifts a week” (full-time) costs 7.",
@@ -55,7 +57,7 @@ def test_five_of_seven_days_are_worked_and_the_two_that_save_least_are_not() -> 
 
 
 def test_a_week_is_planned_without_scipy() -> None:
-    """A forecast that plans weeks would spend half a second on importing it."""
+    """Importing scipy would add half a second to each run that plans weeks."""
     code = (
         "import sys\n"
         "from tests.staffing.people.test_week_planner import plan\n"
@@ -68,8 +70,8 @@ def test_a_week_is_planned_without_scipy() -> None:
     assert (process.stdout.strip(), process.returncode) == ("[]", 0), process.stderr
 
 
-def test_after_a_late_shift_nobody_comes_early() -> None:
-    """From 22:00 to 06:00 are eight hours of the eleven that rest takes."""
+def test_no_early_shift_follows_a_late_shift() -> None:
+    """From 22:00 to 06:00 there are eight hours, of the eleven required for rest."""
     week = [wanted(LATE, MONDAY, 30), wanted(EARLY, MONDAY + DAY, 20)]
     result = plan(MONDAY, 2, week, staff(1))
     assert worked(result) == {"full-time 1": [(19, "late")]}
@@ -77,22 +79,23 @@ def test_after_a_late_shift_nobody_comes_early() -> None:
     assert worked(plan(MONDAY, 2, week, staff(1, min_rest_hours=8))) == {"full-time 1": [(19, "late"), (20, "early")]}
 
 
-def test_rest_looks_back_at_what_the_plan_before_said_of_yesterday() -> None:
+def test_rest_rule_includes_yesterday_of_the_previous_plan() -> None:
     before = plan(MONDAY, 1, [wanted(LATE, MONDAY, 30)], staff(1))
     tomorrow = [wanted(EARLY, MONDAY + DAY, 20)]
     assert plan(MONDAY + DAY, 1, tomorrow, staff(1)).missing == 0
     assert plan(MONDAY + DAY, 1, tomorrow, staff(1), before=before).missing == 1
 
 
-def test_rest_of_a_day_and_more_is_felt_over_a_free_day() -> None:
-    """A night shift of Monday ends on Tuesday at 06:00; 24 hours later is Wednesday at 06:00, and 25 are too late."""
+def test_rest_of_more_than_a_day_extends_over_a_free_day() -> None:
+    """A night shift of Monday ends on Tuesday at 06:00: 24 hours of rest allow a start on Wednesday
+    at 06:00, but not at 05:00."""
     week = [wanted(NIGHT, MONDAY, 30), wanted(EARLY, MONDAY + 2 * DAY, 30)]
     assert plan(MONDAY, 3, week, staff(1, min_rest_hours=24)).missing == 0
     early = replace(week[1], start=week[1].start - timedelta(hours=1))
     assert plan(MONDAY, 3, [week[0], early], staff(1, min_rest_hours=24)).missing == 1
 
 
-def test_clocks_that_are_put_forward_take_an_hour_of_rest_and_put_back_give_one() -> None:
+def test_clock_changes_shorten_or_lengthen_the_rest() -> None:
     """In New York clocks went forward on 8 March 2026 and back on 1 November."""
     for saturday, missing in ((date(2026, 3, 7), 1), (date(2026, 10, 31), 0)):
         week = [
@@ -102,7 +105,7 @@ def test_clocks_that_are_put_forward_take_an_hour_of_rest_and_put_back_give_one(
         assert plan(saturday, 2, week, staff(1, min_rest_hours=8)).missing == missing
 
 
-def test_a_night_shift_is_an_hour_longer_where_clocks_go_back_and_is_counted_so() -> None:
+def test_night_shift_counts_an_hour_more_when_clocks_go_back() -> None:
     saturday = date(2026, 10, 31)
     night = wanted(NIGHT, saturday, 30, zone="America/New_York")
     result = plan(saturday, 1, [night], staff(1, hours_week=8, cost_overtime=2.5))
@@ -117,7 +120,7 @@ def test_a_night_shift_is_an_hour_longer_where_clocks_go_back_and_is_counted_so(
     )
 
 
-def test_overtime_is_worked_where_it_costs_less_than_a_missing_driver() -> None:
+def test_overtime_is_used_if_cheaper_than_a_missing_driver() -> None:
     week = [wanted(EARLY, day, saving) for day, saving in zip(days_from(MONDAY, 3), (30, 15, 30), strict=True)]
     result = plan(MONDAY, 3, week, staff(1, hours_week=8, cost_overtime=2))  # a further shift costs 16
     assert worked(result) == {"full-time 1": [(19, "early"), (21, "early")]}
@@ -125,7 +128,7 @@ def test_overtime_is_worked_where_it_costs_less_than_a_missing_driver() -> None:
     assert RuleCost("full-time", "hours_week", 8, 31) in result.rules
 
 
-def test_whoever_had_a_shift_keeps_it_and_a_shift_that_falls_away_is_cancelled_once() -> None:
+def test_people_keep_their_shifts_and_a_dropped_shift_is_cancelled_once() -> None:
     week = [wanted(EARLY, day, 30, 20) for day in days_from(MONDAY, 4)]
     crew = staff(3)
     first = plan(MONDAY, 4, week, crew)
@@ -141,13 +144,13 @@ def test_whoever_had_a_shift_keeps_it_and_a_shift_that_falls_away_is_cancelled_o
     assert {duty.since for person in next_morning.positions for duty in person.duties} == {NOW}
 
 
-def test_a_plan_is_read_back_as_it_was_written() -> None:
+def test_plan_survives_a_json_round_trip() -> None:
     week = [wanted(shift, day, 30, 20, zone="Asia/Kolkata") for day in days_from(MONDAY, 3) for shift in SHIFTS]
     result = plan(MONDAY, 3, week, staff(2), staff(1, "part-time", max_shifts_week=3))
     assert WeekPlan.from_json(result.to_json()) == result
 
 
-def test_without_people_or_shifts_there_is_an_empty_plan() -> None:
+def test_plan_without_people_or_shifts_is_empty() -> None:
     nobody = plan(MONDAY, 2, [wanted(EARLY, MONDAY, 30)], staff(0))
     assert (nobody.positions, nobody.cost) == ((), 30)
     assert nobody.rules == (RuleCost("full-time", "per_depot", 0, 30),)
@@ -155,8 +158,9 @@ def test_without_people_or_shifts_there_is_an_empty_plan() -> None:
     assert (worked(idle), idle.cost, summary(idle)) == ({"full-time 1": []}, 0, "No drivers are needed on these days.")
 
 
-def test_whoever_is_off_works_on_other_days_and_what_that_costs_is_said() -> None:
-    """Ana and Ben, one driver wanted on three days: on Tuesday both are off, and the shift of 30 stays open."""
+def test_people_off_work_on_other_days_and_the_cost_is_reported() -> None:
+    """Ana and Ben, one driver wanted on three days: on Tuesday both are off, and the shift worth 30
+    stays open."""
     contract = staff(0).contract
     tuesday = ((MONDAY + DAY, MONDAY + DAY),)
     crew = Staff(contract, 0, (Worker("D0", "Ana", "full-time", tuesday), Worker("D0", "Ben", "full-time", tuesday)))
@@ -178,7 +182,7 @@ def test_whoever_is_off_works_on_other_days_and_what_that_costs_is_said() -> Non
         assert rule_sentence(result.rules[0]).startswith("Freie Tage (full-time) kosten 30: ")
 
 
-def test_nobody_works_a_shift_that_they_cannot_and_others_do() -> None:
+def test_shifts_that_a_person_cannot_work_go_to_others() -> None:
     crew = Staff(staff(0).contract, 1, (Worker("D0", "Ana", "full-time", cannot_work=("late",)),))
     week = [wanted(shift, MONDAY, 30) for shift in (EARLY, LATE)]
     result = plan(MONDAY, 1, week, crew)
@@ -186,7 +190,7 @@ def test_nobody_works_a_shift_that_they_cannot_and_others_do() -> None:
     assert result.missing == 0
 
 
-def test_names_keep_their_shifts_and_go_out_of_old_plans() -> None:
+def test_named_people_keep_shifts_and_names_can_be_removed() -> None:
     person = Worker("D0", "Ana", "full-time", ((MONDAY, MONDAY),), ("late",))
     week = [wanted(EARLY, day, 30) for day in days_from(MONDAY, 3)]
     first = plan(MONDAY, 3, week, Staff(staff(0).contract, 0, (person,)))
@@ -213,7 +217,7 @@ savings = st.lists(st.integers(1, 40), min_size=0, max_size=2).map(lambda values
 def cheapest_of_all(
     week: Sequence[WantedShift], days: Sequence[date], crew: Sequence[Staff], past: Sequence[Any]
 ) -> float:
-    """The least cost of what is uncovered, by trying every week of everybody."""
+    """Minimum cost of uncovered shifts, by enumerating all weeks of all people."""
     by_day = [[None, *(shift for shift in week if shift.date == day)] for day in days]
     allowed = []
     for group, before in zip(crew, past, strict=True):
@@ -234,7 +238,7 @@ def cheapest_of_all(
 @given(
     st.lists(contracts, min_size=2, max_size=2), st.lists(savings, min_size=8, max_size=8), st.integers(0, 6), st.data()
 )
-def test_no_plan_that_the_rules_allow_costs_less(
+def test_no_allowed_plan_costs_less(
     rules: list[EmploymentContract], values: list[list[int]], offset: int, data: st.DataObject
 ) -> None:
     first = MONDAY + offset * DAY
@@ -252,8 +256,9 @@ def test_no_plan_that_the_rules_allow_costs_less(
 
 
 @given(st.data())
-def test_rules_hold_night_after_night_over_weeks_and_changed_clocks(data: st.DataObject) -> None:
-    """Ten nights in a row, each with other needs; what people worked is what each night said of its first day."""
+def test_rules_hold_across_consecutive_runs_weeks_and_clock_changes(data: st.DataObject) -> None:
+    """Ten consecutive runs, each with other needs; the worked shifts are those that each run
+    planned for its first day."""
     first = data.draw(st.sampled_from([date(2026, 3, 4), date(2026, 10, 28), MONDAY]))
     zone = data.draw(st.sampled_from(["America/New_York", "Europe/Berlin", "Asia/Kolkata"]))
     crew = [

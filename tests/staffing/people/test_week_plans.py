@@ -1,4 +1,5 @@
-"""Plans of all depots: from the columns of the depots source and the published days to who works when."""
+"""Plans of all depots: from the columns of the depots source and the published days to each
+person's shifts."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ PEOPLE = (
 
 
 def planned(folder: Path, roster: Roster | None = None, **more: Any) -> tuple[week_plans.PlannedWeeks, Any]:
-    """The plans of two depots, A with 40 orders a day and B with 10, with three people each."""
+    """Plans of two depots, A with 40 orders a day and B with 10, with three people each."""
     spec = spec_of(folder, DEPOTS + PEOPLE)
     panel, depots = published(folder, DEPOTS + PEOPLE)
     assert spec.staffing is not None
@@ -45,7 +46,7 @@ def _forecast(depots: Any, panel: Any) -> Any:
     return replace(forecast(short, levels=levels, cutoff=panel.cutoff), depot_ids=panel.depot_ids)
 
 
-def test_each_depot_has_the_people_of_its_column(tmp_path: Path) -> None:
+def test_each_depot_has_the_number_of_people_in_its_column(tmp_path: Path) -> None:
     result, depots = planned(tmp_path)
     assert result.troubles == ()
     first, second = result.plans
@@ -53,10 +54,11 @@ def test_each_depot_has_the_people_of_its_column(tmp_path: Path) -> None:
     for plan, depot in zip(result.plans, depots, strict=True):
         crews = {(day.target_date, shift): count for day in depot.days for shift, count in day.roster.shifts}
         assert {(cover.date, cover.shift): cover.wanted for cover in plan.shifts} == crews
-    assert (first.missing, second.missing) == (28 - 15, 0)  # forty orders are two drivers a shift; five shifts each
+    # forty orders need two drivers per shift; five shifts per person
+    assert (first.missing, second.missing) == (28 - 15, 0)
 
 
-def test_named_people_are_planned_beside_numbered_ones_and_stay_where_their_table_is_not_read(tmp_path: Path) -> None:
+def test_named_people_are_planned_and_kept_without_their_table(tmp_path: Path) -> None:
     """A needs four drivers a day, two early and two late; with Ana there are four people."""
     off = date(2024, 3, 12)
     people = [Worker("A", "Ana", "full-time", ((off, off),), ("late",)), Worker("A", "Zoe", "no such contract")]
@@ -72,14 +74,14 @@ def test_named_people_are_planned_beside_numbered_ones_and_stay_where_their_tabl
     assert gone.plans[0].positions[0].name == "full-time 1"
 
 
-def test_where_time_is_over_the_depots_that_are_left_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_depots_left_unplanned_at_the_time_limit_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(week_plans, "PLAN_SECONDS", -1.0)
     result, _ = planned(tmp_path)
     assert result.plans == ()
     assert result.troubles == ("2 depots have no plan of the week: the limit of -1 seconds was reached",)
 
 
-def test_a_number_of_people_that_cannot_be_read_is_told_and_taken_as_nothing(tmp_path: Path) -> None:
+def test_invalid_numbers_of_people_are_reported_and_ignored(tmp_path: Path) -> None:
     write(tmp_path, "depots", "depot_id,city,vans", "A,Ulm,two", "B,Ulm,3", "C,Ulm,", "D,Ulm,501", "E,Ulm,4.0")
     findings: list[Finding] = []
     depots = reference_tables.depots(spec_of(tmp_path, DEPOTS + PEOPLE), findings)
@@ -88,7 +90,7 @@ def test_a_number_of_people_that_cannot_be_read_is_told_and_taken_as_nothing(tmp
     assert (finding.rule, finding.count) == ("people_form", 2)
 
 
-def test_a_shift_over_midnight_ends_on_the_next_day_whatever_the_clocks_do() -> None:
+def test_shift_over_midnight_ends_on_the_next_day_despite_clock_changes() -> None:
     night = Shift(name="night", start="22:00", end="06:00", share=1)
     zone = ZoneInfo("Europe/Berlin")  # clocks go back on 25 October 2026 and forward on 29 March
 

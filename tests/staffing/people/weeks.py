@@ -1,4 +1,4 @@
-"""Weeks to plan by hand, and whether somebody's shifts keep to the rules of a contract, asked in the plainest way."""
+"""Small weeks to plan, and a direct check of a contract's rules."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def staff(people: int, name: str = "full-time", **rules: Any) -> Staff:
 
 
 def broken_rules(duties: Sequence[Duty], contract: EmploymentContract) -> list[str]:
-    """Which rules somebody's shifts break; `duties` rise by day."""
+    """Rules broken by a person's shifts; `duties` are in date order."""
     broken = []
     for earlier, later in pairwise(duties):
         if earlier.date == later.date:

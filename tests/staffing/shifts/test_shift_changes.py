@@ -1,4 +1,5 @@
-"""Published shifts change only where that is worth what it costs: by hand, and whatever is published and drawn."""
+"""Published shifts change only if that is worthwhile: by hand, and for random publications and
+forecasts."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from forecaster.staffing.vans import VanPool
 from tests.panels import LEVELS, forecast
 from tests.staffing.shifts.test_shift_crews import costs
 
-SURE = [[[100, 100, 100]]]  # of ten orders a driver: six early, four late
+SURE = [[[100, 100, 100]]]  # ten orders per driver: six early, four late
 
 
 def published(*shifts: tuple[int, int], had_change: bool = False) -> PublishedCrews:
@@ -46,13 +47,13 @@ def crews(result: ShiftRoster) -> list[list[int]]:
     [
         ((5, 4), 29, [6, 4]),  # a driver missing early costs 30
         ((5, 4), 30, [5, 4]),
-        ((6, 5), 9, [6, 4]),  # one too many late costs 10
+        ((6, 5), 9, [6, 4]),  # a surplus driver late costs 10
         ((6, 5), 10, [6, 5]),
-        ((5, 5), 39, [6, 4]),  # ten drivers as in the plan, and one of them in the wrong shift
+        ((5, 5), 39, [6, 4]),  # ten drivers as in the plan, but one of them in the wrong shift
         ((5, 5), 40, [5, 5]),
     ],
 )
-def test_shifts_change_where_that_saves_more_than_it_costs(
+def test_shifts_change_only_if_that_saves_more_than_it_costs(
     before: tuple[int, int], change_cost: float, expected: list[int]
 ) -> None:
     result = replanned(forecast(SURE), published(before), change_cost=change_cost)
@@ -60,7 +61,7 @@ def test_shifts_change_where_that_saves_more_than_it_costs(
     assert result.drivers.tolist() == [[sum(expected)]]
 
 
-def test_what_was_left_says_what_the_plan_has_of_each_shift() -> None:
+def test_left_crew_names_the_plans_crew_of_each_shift() -> None:
     result = replanned(forecast(SURE), published((5, 5)), change_cost=40)
     assert result.left == {(0, 0): LeftCrew(10, 40.0, 40.0, None, (("early", 6), ("late", 4)))}
     assert result.expected_cost.tolist() == [[40.0]]
@@ -68,14 +69,14 @@ def test_what_was_left_says_what_the_plan_has_of_each_shift() -> None:
     assert not result.changed.any()
 
 
-def test_after_the_hour_a_second_change_takes_two_drivers_more_in_all_shifts() -> None:
+def test_second_change_after_the_hour_requires_two_more_drivers_over_all_shifts() -> None:
     for before, expected in (((5, 4), [5, 4]), ((5, 3), [6, 4]), ((8, 2), [6, 4]), ((7, 3), [7, 3])):
         assert crews(replanned(forecast(SURE), published(before, had_change=True), change_hour=12)) == [expected]
 
 
-def test_shifts_that_share_vans_stay_where_their_vans_are() -> None:
-    """Six vans with two drivers each carry six and four; six and six as published need six as well, seven and three
-    a seventh that there is not."""
+def test_shifts_stay_only_if_their_shared_vans_exist() -> None:
+    """Six vans with two drivers each carry six and four; the published six and six also need six
+    vans, seven and three would need a seventh."""
     fleet = VanPool(6, np.zeros(1, np.intp), drivers_per_van=2)
     kept = replanned(forecast(SURE), published((6, 6)), fleet, change_cost=99)
     assert (crews(kept), kept.vans.tolist() if kept.vans is not None else None) == ([[6, 6]], [[6]])
@@ -83,7 +84,7 @@ def test_shifts_that_share_vans_stay_where_their_vans_are() -> None:
 
 
 @given(seed=st.integers(0, 10_000))
-def test_whatever_stays_vans_and_floors_are_as_they_should_be(seed: int) -> None:
+def test_kept_shifts_respect_vans_floors_and_total_cost(seed: int) -> None:
     random = np.random.default_rng(seed)
     depots = int(random.integers(2, 10))
     city, home = random.integers(0, 3, depots).astype(np.intp), random.integers(0, 5, depots).astype(np.int32)
@@ -104,7 +105,7 @@ def test_whatever_stays_vans_and_floors_are_as_they_should_be(seed: int) -> None
     assert result.expected_cost.sum() + cost * changes[0] <= plan.expected_cost.sum() + cost * changes[1] + 1e-6
 
 
-def test_shifts_are_read_from_the_publication_unless_others_were_declared_then() -> None:
+def test_published_shifts_are_read_unless_their_names_differ() -> None:
     predicted = forecast([[[10, 20, 30]], [[10, 20, 30]]])
     predicted = Forecast(
         ("D0", "D1"), date(2024, 1, 1), (date(2024, 1, 2),), LEVELS, predicted.quantiles, predicted.open

@@ -1,4 +1,4 @@
-"""Crews of shifts by hand, and against trying every crew of every shift."""
+"""Crews of shifts by hand, and compared with all possible crews."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def costs(*shifts: dict[str, Any], **more: Any) -> Staffing:
 
 
 def crews(staffing: Staffing, quantiles: Any, fleet: VanPool | None = None, **more: Any) -> list[list[int]]:
-    """The crews of each shift on the first day of each depot."""
+    """Crews of each shift on the first day of each depot."""
     result = shift_crews.roster(forecast(quantiles, levels=FIVE, **more), staffing, fleet)
     assert (result.crews.sum(axis=0) == result.drivers).all()
     return result.crews[:, :, 0].T.tolist()
@@ -41,27 +41,28 @@ def pool(total: int, depots: int = 1, per_van: int = 1) -> VanPool:
 
 
 def test_a_shift_needs_its_share_of_the_day_and_the_day_is_the_sum() -> None:
-    """Hundred orders for sure are six and four drivers; 95 are 57 and 38 orders, which need six and four as well."""
+    """100 certain orders need six and four drivers; 95 are 57 and 38 orders, which need six and
+    four as well."""
     assert crews(costs(), [[[100] * 5]]) == [[6, 4]]
     assert crews(costs(), [[[95] * 5]]) == [[6, 4]]
     assert newsvendor.roster(forecast([[[91] * 5]], levels=FIVE), costs()).drivers.tolist() == [[10]]
     assert crews(costs(), [[[91] * 5]]) == [[6, 4]]
 
 
-def test_shares_that_were_rounded_are_a_whole_day() -> None:
+def test_rounded_shares_are_normalized_to_a_whole_day() -> None:
     thirds = [{**EARLY, "name": name, "share": 0.333} for name in "abc"]
     assert crews(costs(*thirds), [[[90] * 5]]) == [[3, 3, 3]]
 
 
-def test_shifts_are_short_together_so_the_day_is_as_often_short_as_its_tightest_shift() -> None:
-    """Ratio 0.75 lies between 55 at level 0.7 and 75 at 0.9: 60 orders, 36 and 24, or four and three drivers. Early is
-    short above 66.7 orders, late above 75, the 0.9 quantile."""
+def test_chance_short_of_a_day_is_that_of_its_tightest_shift() -> None:
+    """The ratio of 0.75 is between 55 at level 0.7 and 75 at 0.9: 60 orders, 36 and 24, or four and
+    three drivers. Early is short above 66.7 orders, late above 75, the 0.9 quantile."""
     result = shift_crews.roster(forecast([[[20, 30, 40, 55, 75]]], levels=FIVE), costs())
     assert result.drivers.tolist() == [[7]]
     assert result.chance_short[0, 0] == pytest.approx(0.1 + 0.2 * (75 - 200 / 3) / 20)
 
 
-def test_limits_hold_for_the_day_and_leave_those_who_save_most() -> None:
+def test_limits_apply_to_the_day_and_keep_the_largest_savings() -> None:
     sure = [[[100] * 5]]
     assert sum(crews(costs(crew={"max": 7}), sure)[0]) == 7
     assert crews(costs(crew={"min": 3}), [[[0] * 5]]) == [[3, 0]]
@@ -69,19 +70,20 @@ def test_limits_hold_for_the_day_and_leave_those_who_save_most() -> None:
     assert crews(costs(), sure, closed=[(0, 0)]) == [[0, 0]]
 
 
-def test_a_van_is_shared_by_shifts_that_do_not_overlap_up_to_its_drivers() -> None:
-    """Six and four drivers: with two drivers to a van six vans do, as the early shift needs one each."""
+def test_disjoint_shifts_share_a_van_up_to_its_drivers() -> None:
+    """Six and four drivers: with two drivers per van, six vans suffice, as the early shift needs
+    one van each."""
     sure = [[[100] * 5]]
     assert crews(costs(), sure, pool(6, per_van=2)) == [[6, 4]]
     assert crews(costs(), sure, pool(5, per_van=2)) == [[5, 4]]
     assert sum(crews(costs(), sure, pool(6, per_van=1))[0]) == 6
-    assert sum(crews(costs(EARLY, MIDDAY), sure, pool(6, per_van=2))[0]) == 6  # both are out from ten to two
+    assert sum(crews(costs(EARLY, MIDDAY), sure, pool(6, per_van=2))[0]) == 6  # both shifts need vans from ten to two
     result = shift_crews.roster(forecast(sure, levels=FIVE), costs(), pool(99, per_van=2))
     assert result.vans is not None
     assert result.vans.tolist() == [[6]]
 
 
-def test_shifts_that_overlap_over_midnight_share_no_van_and_a_chain_is_one_block() -> None:
+def test_shifts_overlapping_over_midnight_or_in_a_chain_form_one_block() -> None:
     shifts = [Shift.model_validate(shift) for shift in (EARLY, LATE, MIDDAY, NIGHT)]
     early, late, midday, night = shifts
     assert shift_crews.blocks([early, late]) == (0, 1)
@@ -90,7 +92,7 @@ def test_shifts_that_overlap_over_midnight_share_no_van_and_a_chain_is_one_block
     assert shift_crews.blocks([early, late, night]) == (0, 1, 0)  # the night ends an hour into the early shift
 
 
-def test_a_driver_more_or_fewer_is_the_best_of_all_shifts() -> None:
+def test_one_more_and_one_fewer_use_the_best_shift() -> None:
     result = shift_crews.roster(forecast([[[20, 30, 40, 55, 75]]], levels=FIVE), costs())
     needs = shift_crews.shift_needs(forecast([[[20, 30, 40, 55, 75]]], levels=FIVE), costs())
 
@@ -105,14 +107,16 @@ def test_a_driver_more_or_fewer_is_the_best_of_all_shifts() -> None:
     assert early.tolist() == pytest.approx([cost(k, 3) - cost(k + 1, 3) for k in range(4)])
 
 
-def test_the_first_driver_of_a_shift_saves_most_also_where_all_are_sure_to_be_needed() -> None:
-    """Six drivers for sure: the k-th missing one costs 30 × (1 + (k - 1) / 6), and the first driver is the sixth."""
+def test_first_driver_of_a_shift_saves_most_even_under_certain_need() -> None:
+    """Six drivers are certainly needed: the k-th missing one costs 30 × (1 + (k - 1) / 6), and
+    without the first driver it is the sixth."""
     result = shift_crews.roster(forecast([[[100] * 5]], levels=FIVE), costs())
     [[early], _] = result.savings(costs())
     assert early.tolist() == pytest.approx([55, 50, 45, 40, 35, 30])
 
 
-@settings(max_examples=60)  # `crew.max` below what is wanted, and one van for two drivers, may cost one driver more
+# with `crew.max` below the wanted crew, and one van for two drivers, one driver more may be needed
+@settings(max_examples=60)
 @given(
     st.lists(st.integers(0, 60), min_size=5, max_size=5).map(sorted),
     st.sampled_from([(EARLY, LATE), (EARLY, MIDDAY), (EARLY, NIGHT)]),

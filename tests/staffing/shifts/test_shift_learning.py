@@ -1,4 +1,5 @@
-"""From rows with times of day to shares: nights, days of 23 and 25 hours, what was known when, and a night's page."""
+"""From rows with times of day to shares: nights, days of 23 and 25 hours, bitemporal knowledge, and
+the published page."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ DAY, NIGHT = shift("day", "06:00", "22:00"), shift("night", "22:00", "06:00")
 
 
 def by_shift(rows: dict[tuple[str, int], dict[int, float]], panel: Panel, *shifts: Shift) -> Any:
-    """Of half hours by depot and day, counted from the panel's first; and which days are known."""
+    """Orders by shift from half hours by depot and day, counted from the panel's first day; and the
+    mask of known days."""
     orders = np.zeros((len(rows), HALF_HOURS), np.float32)
     for row, halves in enumerate(rows.values()):
         for half, count in halves.items():
@@ -50,9 +52,9 @@ def by_shift(rows: dict[tuple[str, int], dict[int, float]], panel: Panel, *shift
     return shift_learning.orders_by_shift(ids, days, orders, panel, FIRST_DAY - 1, shifts)
 
 
-def test_a_night_is_of_the_day_on_which_it_starts() -> None:
-    """Two orders at 23:00 on the first day and three at 05:30 of the next are its night; five at 06:00 are the next
-    day's. Of the last day the small hours are not known yet."""
+def test_night_shift_belongs_to_the_day_on_which_it_starts() -> None:
+    """Two orders at 23:00 on the first day and three at 05:30 of the next belong to its night; five
+    at 06:00 belong to the next day. The small hours after the last day are not known yet."""
     counts, known = by_shift(
         {("D0", 0): {46: 2, 11: 7}, ("D0", 1): {11: 3, 12: 5}, ("D0", 2): {30: 1}}, bare([[9, 8, 1]]), DAY, NIGHT
     )
@@ -60,23 +62,23 @@ def test_a_night_is_of_the_day_on_which_it_starts() -> None:
     assert known.tolist() == [[True, True, False]]
 
 
-def test_of_a_night_before_a_day_that_is_missing_nothing_is_learned_and_before_a_closed_one_it_is() -> None:
+def test_night_before_an_unknown_day_is_not_learned_but_before_a_closed_day_it_is() -> None:
     rows = {("D0", 0): {46: 2}, ("D0", 2): {46: 2}, ("D1", 0): {46: 2}, ("D1", 2): {46: 2}}
     _, known = by_shift(rows, bare([[2, np.nan, 2]] * 2, closed=[(1, 1)]), DAY, NIGHT)
     assert known.tolist() == [[False, False, False], [True, False, False]]
 
 
-def test_orders_outside_of_all_shifts_wait_for_the_next_that_starts() -> None:
+def test_orders_outside_all_shifts_belong_to_the_next_shift() -> None:
     early, late = shift("early", "06:00", "14:00"), shift("late", "15:00", "22:00")
     rows = {("D0", 0): {10: 1, 27: 2, 29: 4, 43: 8, 44: 16}, ("D0", 1): {12: 32}}
     counts, known = by_shift(rows, bare([[31, 32]]), early, late)
     assert counts[:, 0].tolist() == [[3, 48], [12, 0]]
-    assert known.tolist() == [[False, True]]  # of the day before the first nothing is known
+    assert known.tolist() == [[False, True]]  # the day before the first is unknown
 
 
 @given(st.integers(0, 47), st.integers(0, 47), st.integers(0, 47), st.integers(0, 47), st.booleans())
-def test_every_order_is_of_one_shift_and_none_is_lost(first: int, second: int, third: int, at: int, gap: bool) -> None:
-    """An order in the middle of the panel counts once, on its own day or a day beside it."""
+def test_every_order_belongs_to_exactly_one_shift(first: int, second: int, third: int, at: int, gap: bool) -> None:
+    """An order in the middle of the panel counts once, on its own day or an adjacent one."""
     starts = sorted({first, second, third})
     names = [f"{half // 2:02}:{30 * (half % 2):02}" for half in starts]
     ends = [*names[1:], names[0]] if len(names) > 1 else ["12:00" if names[0] != "12:00" else "11:00"]
@@ -88,8 +90,9 @@ def test_every_order_is_of_one_shift_and_none_is_lost(first: int, second: int, t
     assert set(np.flatnonzero(counts.sum(axis=(0, 1)))) <= {1, 2, 3}
 
 
-def test_a_day_of_twenty_five_hours_has_an_hour_more_in_the_night_and_one_of_twenty_three_one_less() -> None:
-    """An order each real half hour: the night that begins on 26 October 2024 has nine hours, that of 30 March seven."""
+def test_clock_changes_lengthen_or_shorten_the_night_shift_by_an_hour() -> None:
+    """One order per real half hour: the night that begins on 26 October 2024 has nine hours, that
+    of 30 March seven."""
     for day, halves in ((date(2024, 10, 26), 18), (date(2024, 3, 30), 14)):
         start = datetime.combine(day, time(0), BERLIN).astimezone(UTC)
         end = datetime.combine(day + timedelta(days=2), time(0), BERLIN).astimezone(UTC)
@@ -122,8 +125,8 @@ NOW = datetime(2024, 3, 4, 12, tzinfo=UTC)
 
 
 def fleet(folder: Path, days: int = 42) -> Spec:
-    """Depot A has nine orders early and three late, on Sundays all late; B, in New York, has it the other way round
-    and began seven days ago."""
+    """Depot A has nine orders early and three late, on Sundays all late; B, in New York, has two
+    early and six late, and began seven days ago."""
     (folder / "pipeline.yaml").write_text(ORDERS, "utf-8")
     (folder / "depots.csv").write_text("depot_id,zone\nA,\nB,America/New_York\n", "utf-8")
     rows = ["depot_id,date"]
@@ -131,7 +134,7 @@ def fleet(folder: Path, days: int = 42) -> Spec:
         day = LAST - timedelta(days=back)
         early = 0 if day.weekday() == 6 else 9
         rows += [f"A,{day}T{8 + n % 4:02}:15" for n in range(early)] + [f"A,{day}T19:00"] * (12 - early)
-        if back < 7:  # by the clocks of Berlin these are six hours later
+        if back < 7:  # in Berlin time these are six hours later
             zone = ZoneInfo("America/New_York")
             early_b = datetime.combine(day, time(9, 30), zone).astimezone(UTC)
             late_b = datetime.combine(day, time(20), zone).astimezone(UTC)
@@ -149,7 +152,7 @@ def test_shares_are_learned_as_of_the_cutoff_in_each_depots_zone(tmp_path: Path)
     spec = fleet(tmp_path)
     assert ingest(spec, now=NOW).stopped is None
     tonight = learned(spec, NOW)
-    assert tonight.days.sum(axis=1).tolist() == [41, 6]  # of the last day the small hours are not known yet
+    assert tonight.days.sum(axis=1).tolist() == [41, 6]  # the small hours after the last day are not known yet
     network = (9 * 36 + 2 * 6) / (12 * 41 + 8 * 6)
     depot = 41 / 48 * (9 * 36 / (12 * 41)) + 7 / 48 * network
     monday = (9 * 6 + 2) / (12 * 6 + 8)
@@ -159,7 +162,7 @@ def test_shares_are_learned_as_of_the_cutoff_in_each_depots_zone(tmp_path: Path)
     assert tonight.shares[0, 1, 0] == pytest.approx(monday)
     two_weeks_ago = learned(spec, NOW - timedelta(days=14))
     assert two_weeks_ago.days.sum(axis=1).tolist() == [27, 0][: len(two_weeks_ago.days)]
-    # what comes later changes nothing of what was known
+    # later data do not change what was known
     file = tmp_path / "orders.csv"
     file.write_text(file.read_text("utf-8").replace("T19:00", "T07:00"), "utf-8")
     ingest(spec, now=NOW + timedelta(days=1))
@@ -167,7 +170,7 @@ def test_shares_are_learned_as_of_the_cutoff_in_each_depots_zone(tmp_path: Path)
     assert learned(spec, NOW + timedelta(days=1)).shares[0, 0].tolist() == pytest.approx([1] * 7, abs=0.05)
 
 
-def test_a_renamed_depot_keeps_what_its_former_id_taught(tmp_path: Path) -> None:
+def test_renamed_depot_keeps_its_learned_shares(tmp_path: Path) -> None:
     spec = fleet(tmp_path)
     ingest(spec, now=NOW)
     before = learned(spec, NOW)
@@ -182,7 +185,7 @@ def test_a_renamed_depot_keeps_what_its_former_id_taught(tmp_path: Path) -> None
     assert np.allclose(np.sort(after.shares[0, :, 2]), np.sort(before.shares[0, :, 2]))
 
 
-def test_a_night_publishes_the_shares_on_the_pages_and_an_override_keeps_them(tmp_path: Path) -> None:
+def test_run_publishes_and_saves_the_learned_shares(tmp_path: Path) -> None:
     spec = fleet(tmp_path)
     ingest(spec, now=NOW)
     published = predict(spec, as_of=NOW, bundle=None, run_id=None, note=None)
@@ -212,7 +215,7 @@ def test_a_night_publishes_the_shares_on_the_pages_and_an_override_keeps_them(tm
     assert saved_inputs.read(tmp_path / "desks", plain).shares is None
 
 
-def test_where_no_time_is_known_yet_the_publication_says_so(tmp_path: Path) -> None:
+def test_publication_reports_that_no_time_of_day_is_known(tmp_path: Path) -> None:
     """The lake was filled before shares were to be learned, and the source has nothing new."""
     spec = fleet(tmp_path)
     declared = ORDERS.replace("share: learn", "share: 0.5")

@@ -1,4 +1,4 @@
-"""Learned shares by hand, and that they are shares whatever came."""
+"""Learned shares computed by hand, and their invariants for any data."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def pooled(early: list[list[float]], late: list[list[float]], known: list[list[b
     return shift_shares.pooled(counts, there, MONDAY, STAFF)
 
 
-def test_a_weekday_is_shrunk_to_its_depot_and_a_depot_to_the_network() -> None:
-    """Four weeks of two depots, one of which has everything early on Mondays and half of it otherwise."""
+def test_weekday_shrinks_towards_its_depot_and_depot_towards_the_network() -> None:
+    """Four weeks of two depots; one has everything early on Mondays and half of it otherwise."""
     monday = (np.arange(28) % 7 == 0).astype(float)
     first = [(5 + 5 * monday).tolist(), [2.0] * 28]
     second = [(5 - 5 * monday).tolist(), [8.0] * 28]
@@ -50,7 +50,7 @@ def test_a_weekday_is_shrunk_to_its_depot_and_a_depot_to_the_network() -> None:
     assert sum(share for _, share in told.shares) == pytest.approx(1, abs=2e-4)
 
 
-def test_a_depot_with_little_history_has_the_networks_shares_and_says_so() -> None:
+def test_depot_with_little_history_takes_the_networks_shares() -> None:
     """Six of its days are known, all of them late; the other depot's are all early, on 28 days."""
     known = [[True] * 28, [True] * 6 + [False] * 22]
     learned = pooled([[3.0] * 28, [0.0] * 28], [[0.0] * 28, [4.0] * 28], known)
@@ -59,7 +59,7 @@ def test_a_depot_with_little_history_has_the_networks_shares_and_says_so() -> No
     assert learned.published(("early", "late"), 1, MONDAY).source == "network"
 
 
-def test_where_nothing_is_known_shifts_share_the_day_as_its_hours() -> None:
+def test_without_data_shares_are_proportional_to_hours() -> None:
     learned = pooled([[0.0] * 28], [[0.0] * 28])
     assert learned.shares[:, 0, 0].tolist() == pytest.approx([8 / 14, 6 / 14])
     assert not learned.known
@@ -67,8 +67,9 @@ def test_where_nothing_is_known_shifts_share_the_day_as_its_hours() -> None:
     assert shift_crews.roster(forecast([[[70] * 5]], levels=FIVE), STAFF).crews[:, 0, 0].tolist() == [4, 3]
 
 
-def test_crews_follow_the_share_of_their_depot_and_weekday() -> None:
-    """Hundred orders for sure, of which the first depot's Thursdays have a tenth early, and all else nine tenths."""
+def test_crews_follow_the_shares_of_depot_and_weekday() -> None:
+    """100 certain orders; on Thursdays a tenth of the first depot's are early, otherwise nine
+    tenths."""
     shares = np.full((2, 2, 7), 0.9)
     shares[0, 0, 3], shares[1] = 0.1, 0.1
     shares[1, 0, 3] = 0.9
@@ -81,7 +82,7 @@ def test_crews_follow_the_share_of_their_depot_and_weekday() -> None:
 
 
 @given(st.data())
-def test_shares_sum_to_one_whatever_came(data: st.DataObject) -> None:
+def test_shares_always_sum_to_one(data: st.DataObject) -> None:
     depots, days = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 40))
     counts = np.array(
         data.draw(

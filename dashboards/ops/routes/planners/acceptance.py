@@ -1,4 +1,5 @@
-"""HTTP routes of crews that planners accept as they are published, or set by hand: forms, which lead to the day."""
+"""HTTP routes of crews that planners accept as published or set by hand: forms that redirect to the
+day."""
 
 from __future__ import annotations
 
@@ -27,11 +28,11 @@ from forecaster.planning.overrides import Cell, check_words
 
 
 def router(spec: Spec, context: AccessContext, refuse: Refuse) -> APIRouter:
-    """The routes of a pipeline; `refuse` answers with a plain sentence."""
+    """Return the routes of a pipeline; `refuse` answers with a plain sentence."""
     routes = APIRouter(route_class=RoleFirst, include_in_schema=False)
 
     async def answer(request: Request, write: Callable[[], Cell]) -> Response:
-        request.state.audited = True  # a repeated write changes nothing and has no entry
+        request.state.audited = True  # a repeated write changes nothing and is not audited
         try:
             depot_id, day = await run_in_threadpool(write)
         except (OverrideError, ValidationError) as error:
@@ -42,7 +43,7 @@ def router(spec: Spec, context: AccessContext, refuse: Refuse) -> APIRouter:
 
     @routes.post("/accepted")
     async def accept(request: Request, by: Planner, content: Body) -> Response:
-        """Accept a depot-day's published crew."""
+        """Accept a depot-day's published crew, or set another one."""
 
         def write() -> Cell:
             form = CrewForm.model_validate(fields(request, content))
@@ -85,7 +86,7 @@ def _in_words(crews: Mapping[str, int]) -> str:
 
 
 def _check_crew(depot: PublishedDepot, form: CrewForm) -> None:
-    """Raises OverrideError unless this crew is published."""
+    """Raise OverrideError unless this crew is published."""
     crew = next((day.drivers for day in depot.days if day.target_date == form.target_date and day.open), None)
     if crew != form.drivers:
         raise OverrideError(

@@ -1,4 +1,5 @@
-"""HTTP routes of published schedules: their page, the form that publishes a week, and the same as JSON."""
+"""HTTP routes of published schedules: their page, the form that publishes a week, and the same as
+JSON."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ __all__ = ["router", "schedule_lines"]
 
 
 class WeekForm(BaseModel):
-    """The form of a week that is published; `publication` is the one that the planner saw."""
+    """The form that publishes a week; `publication` is the one that the planner saw."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     week: Day
@@ -39,12 +40,12 @@ class WeekForm(BaseModel):
 
 
 def router(spec: Spec, context: AccessContext, page: RenderPage, refuse: Refuse) -> APIRouter:
-    """The routes of a pipeline that declares a notice."""
+    """Return the routes of a pipeline that declares a notice period."""
     routes = APIRouter(route_class=RoleFirst)
 
     @routes.get("/schedule", include_in_schema=False)
     def show(request: Request) -> Response:
-        """The states of the weeks, and the changes since they were published."""
+        """Show the states of the weeks, and the changes since they were published."""
         edition = context.store.edition(person(request).cities)
         view, who = schedule_page(edition, spec), form_context(request)
         number = edition.head.publication_id
@@ -53,8 +54,8 @@ def router(spec: Spec, context: AccessContext, page: RenderPage, refuse: Refuse)
 
     @routes.post("/schedule", include_in_schema=False)
     async def publish(request: Request, by: Planner, content: Body) -> Response:
-        """Publish a week of the depots that the planner sees."""
-        request.state.audited = True  # a repeated write changes nothing and has no entry
+        """Publish a week for the depots that the planner sees."""
+        request.state.audited = True  # a repeated write changes nothing and is not audited
         try:
             await run_in_threadpool(_publish, request, by, content)
         except (OverrideError, ValidationError) as error:
@@ -80,7 +81,8 @@ def router(spec: Spec, context: AccessContext, page: RenderPage, refuse: Refuse)
 
     @routes.get(f"{PREFIX}/schedule", responses=TROUBLE, tags=["planning"])
     def schedule(request: Request) -> ScheduleOut:
-        """States of the weeks ahead, and each publication and change of a depot's day with its premium."""
+        """States of the weeks ahead, and each publication and change of a depot's day with its
+        premium."""
         return schedule_out(context.store.edition(person(request).cities))
 
     return routes

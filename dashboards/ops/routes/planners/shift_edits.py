@@ -1,4 +1,5 @@
-"""HTTP routes on which planners edit a depot's week, as pages and as JSON: what edits would do, saving, undo."""
+"""HTTP routes where planners edit a depot's week, as pages and as JSON: preview of edits, saving,
+undo."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ class ShiftEditRoutes:
     refuse: Refuse
 
     def router(self) -> APIRouter:
-        """The routes under /shifts, and the same as JSON."""
+        """Return the routes under /shifts, and the same as JSON."""
         routes = APIRouter(route_class=RoleFirst)
         routes.add_api_route(PAGE, self.show, include_in_schema=False)
         forms: dict[str, Callable[..., Any]] = {
@@ -82,7 +83,8 @@ class ShiftEditRoutes:
         day: str = "",
         shift: str = "",
     ) -> Response:
-        """The week with a choice for each person and day; with `day` and `shift` who could take that one."""
+        """Show the week with a choice for each person and day; with `day` and `shift` also the
+        candidates for that shift."""
         open_day = form_day(day)
         if not (shift and open_day):
             return self._shown(request, depot, form_day(first))
@@ -94,13 +96,13 @@ class ShiftEditRoutes:
         return self._shown(request, depot, form_day(first), candidates=ranked, open_shift=(open_day, shift))
 
     async def check(self, request: Request, by: Planner, content: Body) -> Response:
-        """What the choices of the form would do; nothing is saved."""
+        """Preview the effect of the form's choices; nothing is saved."""
         request.state.audited = True  # nothing is written
         return await run_in_threadpool(self._answer, request, content, by, save=False)
 
     async def save(self, request: Request, by: Planner, content: Body) -> Response:
-        """Save the choices of the form, and lead to the week that follows."""
-        request.state.audited = True  # a repeated write changes nothing and has no entry
+        """Save the form's choices, and redirect to the resulting week."""
+        request.state.audited = True  # a repeated write changes nothing and is not audited
         return await run_in_threadpool(self._answer, request, content, by, save=True)
 
     async def undo(self, request: Request, by: Planner, content: Body) -> Response:
@@ -113,7 +115,7 @@ class ShiftEditRoutes:
         return await run_in_threadpool(self._link, request, content, by)
 
     async def read_file(self, request: Request, by: FilePlanner) -> Response:
-        """What the workbook of the week changes; nothing is saved."""
+        """Preview the changes of the week's workbook; nothing is saved."""
         request.state.audited = True  # nothing is written
         async with request.form(max_files=1) as sent:
             await csrf.check(request, file_token(request, sent))
@@ -140,8 +142,9 @@ class ShiftEditRoutes:
         return self._shown(request, depot, None, fields, answer=answer, chosen=chosen)
 
     async def edit_shifts(self, request: Request, by: Planner, content: Body) -> Response:
-        """Try edits of a depot's week, or save them: who works instead, drivers, chance of being short, and costs."""
-        request.state.audited = True  # a repeated write changes nothing and has no entry
+        """Try edits of a depot's week, or save them: replacements, drivers, probability of a
+        shortage, and costs."""
+        request.state.audited = True  # a repeated write changes nothing and is not audited
         return await run_in_threadpool(self._edit, request, content, by)
 
     def _edit(self, request: Request, content: bytes, by: Person) -> Response:
@@ -195,7 +198,8 @@ class ShiftEditRoutes:
         return self._to_week(depot, first)
 
     def _edits(self, by: Person, depot_id: str, sent: Mapping[str, str]) -> list[ShiftEdit]:
-        """The edits of a form. Raises OverrideError where another publication is shown meanwhile."""
+        """Return the edits of a form. Raises OverrideError if a newer publication has replaced the
+        form's."""
         edition = self.context.store.edition(by.cities)
         edition.depot(depot_id)
         if sent.get("publication") != str(edition.head.publication_id):

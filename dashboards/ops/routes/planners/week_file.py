@@ -1,5 +1,5 @@
-"""HTTP routes of the week board's workbook, sent back: a page with what it changes, and the overrides and crews that
-follow."""
+"""HTTP routes of the edited workbook of the week board: a page with its changes, and the resulting
+overrides and crews."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from forecaster.planning import crew_settings, service
 from forecaster.planning.override_groups import OverrideCells
 
 PAGE, SAVED = "/week-file", "/week-file/overrides"
-# of the form: depot, day and orders or drivers, between tabs
+# fields of the form: depot, day and orders or drivers, separated by tabs
 FIELD, CREW_FIELD = "cell", "crew"
 
 
 @dataclass(frozen=True)
 class ChangedRow:
-    """A changed cell in words; `now` differs from `before` where something newer is published."""
+    """A changed cell in words; `now` differs from `before` if something newer is published."""
 
     depot_id: str
     href: str
@@ -51,12 +51,12 @@ class ChangedRow:
     now: str
     number: str
     moved: str
-    name: str  # of the form's field, and its value
+    name: str  # of the form's field; `field` is its value
     field: str
 
 
 def _planner(request: Request) -> Person:
-    """Planner of a form whose token is one of its own fields."""
+    """Return the planner who sent a form; its CSRF token is one of its fields, and checked later."""
     return require("planner").holder(request)
 
 
@@ -72,7 +72,7 @@ class WeekFileRoutes:
     page: RenderPage
 
     def router(self) -> APIRouter:
-        """The routes under /week-file."""
+        """Return the routes under /week-file."""
         routes = APIRouter(include_in_schema=False, route_class=RoleFirst)
         routes.add_api_route(PAGE, self.form)
         routes.add_api_route(PAGE, self.read, methods=["POST"])
@@ -80,11 +80,11 @@ class WeekFileRoutes:
         return routes
 
     def form(self, request: Request, sender: Annotated[Person, Depends(require("planner"))]) -> Response:
-        """The form that takes the workbook."""
+        """Show the form that uploads the workbook."""
         return self._shown(request)
 
     async def read(self, request: Request, sender: Planner) -> Response:
-        """What the workbook changes; nothing is saved."""
+        """Preview the changes of the workbook; nothing is saved."""
         request.state.audited = True  # nothing is written
         async with self._fields(request) as fields:
             await csrf.check(request, file_token(request, fields))
@@ -99,7 +99,8 @@ class WeekFileRoutes:
         return self._shown(request, rows=rows)
 
     async def save(self, request: Request, by: Planner) -> Response:
-        """Save an override or a crew for each changed cell, all of them or none, and lead to the overridden days."""
+        """Save an override or a crew for each changed cell, all or none, and redirect to the
+        overridden days."""
         async with self._fields(request) as fields:
             await csrf.check(request, file_token(request, fields))
             values = FormData(fields)
@@ -116,7 +117,8 @@ class WeekFileRoutes:
         return request.form(max_files=1, max_fields=10_000)
 
     def _changes(self, content: bytes, sender: Person) -> list[ChangedRow]:
-        """The changed cells beside what is published now. Raises OverrideError for one that is not, too."""
+        """Return the changed cells compared with the current publication. Also raises OverrideError
+        for a cell that is not published."""
         by_shift = self.spec.staffing is not None and bool(self.spec.staffing.shifts)
         changed, edition = changed_cells(content, by_shift=by_shift), self.context.store.edition(sender.cities)
         now = {
@@ -151,7 +153,7 @@ class WeekFileRoutes:
             group = OverrideCells(cells, text("reason"), name, text("note"), form_day(text("until")))
             service.save_group(self.spec, group, audit=auditing(request), beside=write_crews)
         else:
-            request.state.audited = True  # a repeated write changes nothing and has no entry
+            request.state.audited = True  # a repeated write changes nothing and is not audited
             crew_settings.set_crews(self.spec, crews, by=name, audit=partial(audit, request, entry))
         self.context.store.forget()
 
@@ -165,7 +167,7 @@ class WeekFileRoutes:
 
 
 def file_token(request: Request, fields: FormData) -> str:
-    """CSRF token of a form with a file."""
+    """Return the CSRF token of a form with a file."""
     return request.headers.get(csrf.HEADER) or str(fields.get(csrf.FIELD, ""))
 
 
@@ -182,7 +184,7 @@ def _row(cell: ChangedCell, depot_id: str, day: PublishedDay, levels: tuple[floa
 
 
 def _cell(field: Any) -> tuple[str, date, int]:
-    """A field of the form that saves. Raises OverrideError."""
+    """Parse a field of the form that saves. Raises OverrideError."""
     depot_id, day, number = ["", "", "", *str(field).rsplit("\t", 2)][-3:]
     try:
         return depot_id, date.fromisoformat(day), int(number)

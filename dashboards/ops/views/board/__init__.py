@@ -1,1 +1,1 @@
-"""The week board: depots by days, with what is expected, who is planned, and what must be decided."""
+"""The week board: depots by days, with expected orders, planned crews, and pending decisions."""

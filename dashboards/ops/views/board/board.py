@@ -1,6 +1,8 @@
-"""The week board: a row for each depot and a cell for each day, below the rows of the network and its cities.
+"""The week board: one row per depot and one cell per day, below the rows of the network and its
+cities.
 
-A cell has the orders expected, the drivers planned, and a bar for the share of chances with which they suffice.
+A cell has the expected orders, the planned drivers, and a bar for the probability that they
+suffice.
 """
 
 from __future__ import annotations
@@ -35,9 +37,9 @@ from forecaster.ledger.publication import PublishedDay, PublishedDepot
 from forecaster.ledger.records import Head
 
 ROWS = 100  # depots on one page
-MOST_CITIES = 60  # rows of cities, and cities to choose from
-STEPS = (0.1, 0.33, 0.5, 0.8)  # chance of being short from which on a cell has the next colour
-TENTHS = 10  # lengths of the bar
+MOST_CITIES = 60  # rows of cities, and cities in the filter
+STEPS = (0.1, 0.33, 0.5, 0.8)  # probabilities of a shortage from which a cell has the next color
+TENTHS = 10  # steps of the bar
 
 Counts = Mapping[tuple[str, date], float]
 
@@ -52,24 +54,24 @@ class BoardDay:
     name: str
     meant: bool
     is_sorted: bool
-    href: str  # the board in the order of this day's orders
+    href: str  # the board sorted by this day's orders
 
 
 @dataclass(frozen=True)
 class BoardCell:
-    """A depot's day. `step` counts `STEPS` that the chance of being short passes, -1 without a crew; `covered` is the
-    chance that the crew suffices, in tenths."""
+    """A depot's day. `step` is the number of `STEPS` that the probability of a shortage reaches, -1
+    without a crew; `covered` is the probability that the crew suffices, in tenths."""
 
     href: str
     open: bool
     orders: str
-    tight: str  # the same where there is little room
+    tight: str  # abbreviated, for small spaces
     range: str
-    crew: str  # drivers, empty where none are planned
+    crew: str  # drivers; empty if none are planned
     step: int
     covered: int
     text: str  # the cell in words
-    beside: str  # the count that is compared with; empty where there is none
+    beside: str  # the count to compare with; empty if there is none
     overridden: bool
     meant: bool
 
@@ -80,17 +82,17 @@ class BoardRow:
     href: str
     city: str
     tier: str
-    reasons: tuple[str, ...]  # why it needs attention, but for shortages, which its cells show
+    reasons: tuple[str, ...]  # why it needs attention, without shortages, which its cells show
     cells: tuple[BoardCell, ...]
 
 
 @dataclass(frozen=True)
 class TotalCell:
-    """A day of the network or of a city. `short` counts depots that are likelier than not to be short."""
+    """A day of the network or a city. `short` is the number of depots more likely short than not."""
 
     open: bool
     orders: str
-    tight: str  # the same where there is little room
+    tight: str  # abbreviated, for small spaces
     range: str
     crew: str
     short: int
@@ -103,7 +105,7 @@ class TotalRow:
     name: str
     href: str
     depots: int
-    week: str  # orders of the first seven days with their range; empty where none were published
+    week: str  # orders of the first seven days with their range; empty if unpublished
     cells: tuple[TotalCell, ...]
 
 
@@ -111,29 +113,29 @@ class TotalRow:
 class Board:
     query: BoardQuery
     days: tuple[BoardDay, ...]
-    totals: tuple[TotalRow, ...]  # of the network, then of its cities; readers of some cities have no network
+    totals: tuple[TotalRow, ...]  # of the network, then of its cities; readers of some cities get no network row
     rows: tuple[BoardRow, ...]
     staffed: bool
     shifts: bool
-    compared: bool  # with a publication before
+    compared: bool  # True if there is a previous publication
     matches: int
     pages: int
     weeks: tuple[BoardLink, ...]
     filters: tuple[BoardLink, ...]
-    levels: tuple[BoardLink, ...]  # columns by which depots are summed up; empty where there is the city alone
+    levels: tuple[BoardLink, ...]  # columns that can group the depots; empty if there is only the city
     city_filters: tuple[BoardLink, ...]
-    nearest: str  # the city that may have been meant
+    nearest: str  # suggestion for a misspelled city
     beside: tuple[BoardLink, ...]
     summary: str
 
     @property
     def past(self) -> bool:
-        """Whether a past publication was asked for."""
+        """True for a past publication."""
         return bool(self.query.as_of)
 
 
 def board(edition: Edition, query: BoardQuery, actuals: Counts | None = None) -> Board:
-    """The board of an edition; `actuals` are counts of days since, of a past one."""
+    """Return the board of an edition; for a past one, `actuals` are the counts of its days."""
     front, depots = edition.front, edition.outline()
     before, levels = edition.before(), published_levels(edition)
     query = query if query.level in levels else replace(query, level=levels[0])
@@ -168,13 +170,13 @@ def board(edition: Edition, query: BoardQuery, actuals: Counts | None = None) ->
 
 
 def shown_days(front: Front, query: BoardQuery) -> tuple[int, slice]:
-    """The week that is shown, from 1, and the places of its days among the target days."""
+    """Return the shown week, from 1, and the slice of its days in the target days."""
     week = min(query.week, -(-len(front.target_dates) // WEEK))
     return week, slice(WEEK * (week - 1), WEEK * week)
 
 
 def selected(edition: Edition, query: BoardQuery) -> tuple[list[PublishedDepot], Mapping[str, tuple[str, ...]]]:
-    """The depots that are asked for, in their order, and why each needs attention."""
+    """Return the matching depots, sorted, and the reasons why each needs attention."""
     head, front, before = edition.head, edition.front, edition.before()
     _, chosen = shown_days(front, query)
     matching = [depot for depot in edition.outline() if _matches(depot, query, chosen)]
@@ -191,7 +193,7 @@ def _heading(day: date, front: Front, query: BoardQuery) -> BoardDay:
 
 
 def _totals(edition: Edition, chosen: slice, beside: Counts, query: BoardQuery) -> tuple[TotalRow, ...]:
-    """The row of the network, where the reader sees every city, and those of its cities."""
+    """Return the rows of the network, if the reader sees every city, and of the visible cities."""
     head, front = edition.head, edition.front
     whole, cities = groups(head, edition.outline(), edition.totals(), query.level)
     rows = []
@@ -199,7 +201,7 @@ def _totals(edition: Edition, chosen: slice, beside: Counts, query: BoardQuery) 
         rows.append(_total(_("Network") if edition.cities is None else whole.name, "", whole, front, chosen, beside))
     if len(cities) > 1:
         for city in cities[:MOST_CITIES]:
-            is_city = city.name == city_of(city.depots[0], query.level)  # not the depots without one
+            is_city = city.name == city_of(city.depots[0], query.level)  # not the group of depots without one
             address = query.to(city="" if city.name == query.city else city.name) if is_city else ""
             rows.append(_total(city.name, address, city, front, chosen, beside))
     return tuple(rows)
@@ -275,7 +277,8 @@ def _cell(
 
 
 def _counts_beside(query: BoardQuery, depots: Sequence[PublishedDepot], actuals: Counts) -> Counts:
-    """Counts by depot and target day: what came on it, or a week before it."""
+    """Return the counts to compare with, by depot and target day: the actuals, or the counts a week
+    before."""
     if query.beside == ACTUAL:
         return actuals
     if not query.beside:
@@ -285,7 +288,7 @@ def _counts_beside(query: BoardQuery, depots: Sequence[PublishedDepot], actuals:
 
 
 def counts(depots: Sequence[PublishedDepot]) -> Counts:
-    """The counts of the last days before a publication, by depot and day."""
+    """Return the counts of the days before a publication, by depot and day."""
     return {
         (depot.depot_id, recent.date): recent.came
         for depot in depots
@@ -295,7 +298,7 @@ def counts(depots: Sequence[PublishedDepot]) -> Counts:
 
 
 def _filters(depots: Sequence[PublishedDepot], chosen: slice, query: BoardQuery) -> tuple[BoardLink, ...]:
-    """The filters that leave any depot, with how many."""
+    """Return the filters that match any depot, with the number of matches."""
     choices = []
     for only, text in FILTERS.items():
         number = sum(_is_among(depot, only, chosen) for depot in depots)
@@ -341,7 +344,8 @@ def _order(
 
 
 def _summary(query: BoardQuery, matches: int, attention: int) -> str:
-    """ "12 depots in Boston with “02”, what needs attention first; 3 need attention."."""
+    """Summary such as "12 depots in Boston with “02”, what needs attention first; 3 need
+    attention."."""
     values = {"n": display.number(matches), "city": query.city, "words": query.search}
     if query.city and query.search:
         text = ngettext("{n} depot in {city} with “{words}”", "{n} depots in {city} with “{words}”", matches, **values)

@@ -37,20 +37,23 @@ class BoardFileRow:
 
 
 def board_csv(edition: Edition, query: BoardQuery) -> bytes:
-    """All depots that the board shows on all its pages, a row for each of its days."""
+    """Return the depots of all pages of the board as CSV, one row per day."""
     depots, days = _shown(edition, query)
     rows = [_row(depot, day, edition.head.levels) for depot in depots for day in depot.days[days]]
     return sheet(BoardFileRow, rows).csv()
 
 
 def _orders(day: PublishedDay, levels: tuple[float, ...]) -> float:
-    """Orders of an open day as the workbook has them."""
+    """Return the orders of an open day as in the workbook."""
     return round(median_and_range(day, levels).median, 1)
 
 
 def board_workbook(edition: Edition, query: BoardQuery) -> bytes:
-    """The same with a row for each depot and a column for each day: a sheet of orders, one of drivers where they are
-    planned, and one of both as they are published, by which `board_upload` knows what changed. Raises MissingExtra."""
+    """Return the same as a workbook with one row per depot and one column per day.
+
+    It has a sheet of orders, one of drivers if they are planned, and one of both as published, from
+    which `board_upload` detects changes. Raises MissingExtra.
+    """
     try:
         from xlsxwriter import Workbook
     except ModuleNotFoundError as error:
@@ -81,13 +84,13 @@ def board_workbook(edition: Edition, query: BoardQuery) -> bytes:
             add(DRIVERS, lambda day: day.drivers)
         _add_published(book, depots, days, levels)
     for page in book.worksheets():
-        page.table.clear()  # of a cycle, which Python looks for seldom
+        page.table.clear()  # breaks a reference cycle, which Python collects rarely
     return out.getvalue()
 
 
 def _add_published(book: Any, depots: Sequence[PublishedDepot], days: slice, levels: tuple[float, ...]) -> None:
-    """A hidden sheet with a row for each depot and day: orders and drivers as the file was made with them, empty on a
-    closed day."""
+    """Add a hidden sheet with one row per depot and day: orders and drivers at the time of the
+    export, empty on a closed day."""
     page = book.add_worksheet(PUBLISHED)
     page.hide()
     page.write_row(0, 0, ("depot", "day", "orders", "drivers"))

@@ -1,7 +1,7 @@
-"""Workbook of the week board, read back: the orders and drivers that a planner changed in it.
+"""Parses an edited workbook of the week board: the orders and drivers that a planner changed in it.
 
-A changed cell is one that differs from what the file was made with, which its hidden sheet has. Whatever cannot be an
-count, or has no place on the board, is refused with its cell.
+A cell is changed if it differs from the exported value on the workbook's hidden sheet. A cell that
+is not a count, or not on the board, is rejected with its position.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from forecaster.core.language import _
 from forecaster.errors import MissingExtra, OverrideError
 from forecaster.planning.overrides import MAX_ORDERS, Cell, shown
 
-MOST_FAULTS = 10  # that one answer names
+MOST_FAULTS = 10  # named in one answer
 Rows = list[list[Any]]
 
 
 @dataclass(frozen=True)
 class ChangedCell:
-    """Orders that the file wants for a depot's day, or drivers; `before` are those it was made with."""
+    """Requested orders or drivers of a depot's day; `before` is the exported value."""
 
     depot_id: str
     target_date: date
@@ -33,10 +33,11 @@ class ChangedCell:
 
 
 def changed_cells(content: bytes, *, by_shift: bool) -> tuple[ChangedCell, ...]:
-    """The changed cells of a workbook's orders and drivers, in its order.
+    """Return the changed cells of a workbook's orders and drivers, in its order.
 
-    Raises OverrideError for a file that the week board did not make, and for cells that cannot be taken over, of which
-    it names up to `MOST_FAULTS`; with crews `by_shift` drivers of a whole day are one of these. Raises MissingExtra.
+    Raises OverrideError for a file that is not from the week board, and for invalid cells, of which
+    it names up to `MOST_FAULTS`; if crews are `by_shift`, drivers of a whole day are invalid.
+    Raises MissingExtra.
     """
     sheets, faults = read_sheets(content, (ORDERS, DRIVERS, PUBLISHED)), list[str]()
     if not (sheets.get(ORDERS) and all(len(row) == 4 for row in sheets.get(PUBLISHED) or [[]])):
@@ -58,15 +59,15 @@ def changed_cells(content: bytes, *, by_shift: bool) -> tuple[ChangedCell, ...]:
 
 
 def refuse(faults: Sequence[str]) -> None:
-    """Raises OverrideError that names up to `MOST_FAULTS` of the faults, if there are any."""
+    """Raise OverrideError that names up to `MOST_FAULTS` of the faults, if there are any."""
     if faults:
         more = [_("and {n} more", n=len(faults) - MOST_FAULTS)] if len(faults) > MOST_FAULTS else []
         raise OverrideError("; ".join([*faults[:MOST_FAULTS], *more]))
 
 
 def read_sheets(content: bytes, names: Collection[str]) -> Mapping[str, Rows]:
-    """Cells of the sheets with these names, as far as the workbook has them. Raises OverrideError for a file that is
-    no workbook, and MissingExtra."""
+    """Return the cells of the sheets with these names that the workbook has. Raises OverrideError
+    for a file that is not a workbook, and MissingExtra."""
     try:
         import python_calamine
     except ModuleNotFoundError as error:
@@ -81,12 +82,12 @@ def read_sheets(content: bytes, names: Collection[str]) -> Mapping[str, Rows]:
 
 @dataclass(frozen=True)
 class _Sheet:
-    """A sheet with a row for each depot and a column for each day, and what its cells were `before`; what is wrong
-    goes to `faults`."""
+    """A sheet with one row per depot and one column per day, and its cells as exported (`before`);
+    errors are appended to `faults`."""
 
     name: str
     rows: Rows
-    before: Mapping[Cell, Any]  # empty text where a depot is closed
+    before: Mapping[Cell, Any]  # empty text if a depot is closed
     faults: list[str]
 
     def changes(self) -> Iterator[ChangedCell]:
@@ -127,18 +128,18 @@ class _Sheet:
 
 
 def cell_fault(sheet: str, line: int, column: int, cell: Any, wanted: str) -> str:
-    """Sentence on a cell of a sheet, by line and column from 0."""
+    """Describe an invalid cell of a sheet; line and column count from 0."""
     place, what = f"{sheet}!{_letters(column)}{line + 1}", cell if isinstance(cell, date) else shown(cell)
     return _("{place}: found {cell}, wanted {wanted}", place=place, cell=what, wanted=wanted)
 
 
 def day_of(cell: Any) -> Any:
-    """The day of a cell that has an instant; the cell itself where it has something else."""
+    """Return the day of a cell with an instant; any other cell is returned unchanged."""
     return cell.date() if isinstance(cell, datetime) else cell
 
 
 def _letters(column: int) -> str:
-    """Name of a column, counted from 0: A, B, …, Z, AA."""
+    """Return the name of a column, counted from 0: A, B, …, Z, AA."""
     name = ""
     while column >= 0:
         name, column = chr(65 + column % 26) + name, column // 26 - 1

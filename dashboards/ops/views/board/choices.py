@@ -1,4 +1,4 @@
-"""Links of the week board to other views of it: weeks, levels by which depots are summed up, and comparisons."""
+"""Links of the week board to its other views: weeks, levels that group the depots, and comparisons."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class BoardLink:
 
 
 def published_levels(edition: Edition) -> tuple[str, ...]:
-    """The levels of which a reader sees totals, the usual one first."""
-    if edition.cities is not None:  # a group of another level may have depots elsewhere
+    """Return the levels with totals for the reader, the default one first."""
+    if edition.cities is not None:  # a group of another level may include depots elsewhere
         return (CITY,)
     levels = dict.fromkeys(total.level for total in edition.totals() if total.name)
     return tuple(sorted(levels, key=lambda level: (level != CITY, level))) or (CITY,)

@@ -1,8 +1,9 @@
-"""Depots that could lend a van to another for a day, by the rules and prices by which the night shares vans.
+"""Depots that could lend a van to another for a day, by the same rules and prices as the nightly
+van sharing.
 
-A van moves where the borrower's next driver saves more than the lender's last one, as `shortage` counts
-savings, where the lender keeps its floor, and where it is no shorter than the borrower. A van whose
-driver does not come is free.
+A van moves only if the borrower's next driver saves more than the lender's last one (savings as in
+`shortage`), the lender keeps its floor, and the lender is no shorter than the borrower. A van is
+free if its driver is missing.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from forecaster.core.arrays import Doubles
 from forecaster.ledger.publication import PublishedDay, PublishedDepot
 
 ALMOST = 1e-6  # of money
-Place = tuple[int, str]  # position of a day, and the city; empty where vans go anywhere
+Place = tuple[int, str]  # position of a day, and the city; the city is empty if vans may go anywhere
 
 
 class VanLenders:
-    """The depots that could lend a van on the days of some borrowers. Each lends one a day."""
+    """The possible lenders of a van on the days of given borrowers. Each lends one van a day."""
 
     def __init__(
         self, depots: Iterable[PublishedDepot], borrowers: Iterable[tuple[PublishedDepot, int]], costs: Prices
     ) -> None:
-        """`borrowers` are depots with positions of days."""
+        """Group the lenders; `borrowers` are depots with positions of days."""
         self._costs = costs
         steps: dict[str, set[int]] = defaultdict(set)
         for depot, step in borrowers if costs.drivers_per_van else ():
@@ -43,8 +44,8 @@ class VanLenders:
         self._groups = {place: _LenderGroup.of(group, costs) for place, group in groups.items()}
 
     def best(self, borrower: PublishedDepot, step: int, most: float) -> tuple[str, float] | None:
-        """The depot that lends at least cost, below `most`, and its cost, which is below 0 where it has a
-        driver too many; None where none does, or no van is needed."""
+        """Return the lender with the least cost, below `most`, and that cost, which is negative if
+        it has a driver too many. None if there is no lender, or no van is needed."""
         day, group = borrower.days[step], self._groups.get((step, self._scope(borrower)))
         if group is None or day.roster is None or day.drivers is None or day.roster.vans is None:
             return None
@@ -58,7 +59,7 @@ class VanLenders:
         return city_of(depot) if vans is not None and vans.home is not None else ""
 
     def _may_lend(self, day: PublishedDay) -> bool:
-        """True if a van is free, or one driver fewer leaves one free."""
+        """True if a van is free, or would be free with one driver fewer."""
         if not day.open or day.roster is None or not day.roster.vans or not day.drivers:
             return False
         return day.roster.one_fewer is not None and self._costs.vans_used(day.drivers - 1) < day.roster.vans
@@ -70,8 +71,8 @@ class _LenderGroup:
 
     depot_ids: NDArray[np.str_]
     cost: Doubles  # of lending a van; infinite below the floor, and once it is lent
-    saving: Doubles  # by which vans are shared, of the driver who loses it
-    share: Doubles  # of the vans that its median needs, without it
+    saving: Doubles  # of the driver who would lose the van, as in van sharing
+    share: Doubles  # of the vans that its median needs, after lending one
 
     @classmethod
     def of(cls, group: Sequence[tuple[str, PublishedDay]], costs: Prices) -> _LenderGroup:
@@ -89,7 +90,7 @@ class _LenderGroup:
         )
 
     def lend(self, borrower: str, most: float, saving: float, share: float) -> tuple[str, float] | None:
-        """The cheapest lender to a depot, with its cost; it then lends to nobody else."""
+        """Return the cheapest lender to a depot, with its cost; marks its van as lent."""
         fair = (self.saving < saving - ALMOST) & (self.share >= share - ALMOST) & (self.depot_ids != borrower)
         cost = np.where(fair, self.cost, np.inf)
         place = int(cost.argmin())

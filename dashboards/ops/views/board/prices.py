@@ -1,5 +1,5 @@
-"""Prices of published crews by the declared costs, as the night prices them: the cost of other crews,
-and the savings by which it shares vans."""
+"""Prices of published crews by the declared costs, as in the nightly run: the cost of other crews,
+and the savings that govern van sharing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from forecaster.staffing.van_sharing import blocks
 
 @dataclass(frozen=True)
 class PricedCells:
-    """Need and crew of some open depot-days with a roster; a day without shifts is one shift."""
+    """Need and crew of open depot-days with a roster; a day without shifts is one shift."""
 
     staffing: Staffing
     day: Need  # of whole days, (cells,)
@@ -29,7 +29,7 @@ class PricedCells:
     crews: Ints  # (shifts, cells)
 
     def cost(self, crews: Ints) -> Doubles:
-        """Expected cost of other crews (shifts, cells), (cells,)."""
+        """Return the expected cost of other crews (shifts, cells), (cells,)."""
         costs = [need.cost(crew, self.staffing) for need, crew in zip(self.needs, crews, strict=True)]
         total: Doubles = np.sum(costs, axis=0)
         return total
@@ -44,13 +44,13 @@ class PricedCells:
 
     @property
     def next_saving(self) -> Doubles:
-        """Expected saving of one driver more where vans are scarce, at the best shift, (cells,)."""
+        """Expected saving of one more driver under scarce vans, at the best shift, (cells,)."""
         saving: Doubles = self._last_savings(self.crews + np.int32(1)).max(axis=0)
         return saving
 
     @property
     def last_saving(self) -> Doubles:
-        """Expected saving of the driver who saves least where vans are scarce, (cells,)."""
+        """Expected saving of the driver who saves least under scarce vans, (cells,)."""
         saving: Doubles = self._last_savings(self.crews).min(axis=0)
         return saving
 
@@ -60,7 +60,8 @@ class PricedCells:
         return shortage.floors(self.day, self.staffing)
 
     def _last_savings(self, crews: Ints) -> Doubles:
-        """Saving of the last driver of each crew (shifts, cells); infinite where there is none."""
+        """Return the saving of the last driver of each crew (shifts, cells); infinite for an empty
+        crew."""
         rows = []
         for need, crew in zip(self.needs, crews, strict=True):
             savings = np.append(shortage.driver_savings(crew, need, self.staffing), np.inf)
@@ -77,14 +78,14 @@ class Prices:
 
     @classmethod
     def of_roster(cls, roster: PublishedRoster, levels: Sequence[float], staffing: Staffing) -> Prices | None:
-        """Prices for a publication with such a roster; None where it was made while other shifts were
-        declared."""
+        """Return the prices for a publication with this roster; None if it was made with other
+        declared shifts."""
         names, learned = sorted(shift.name for shift in staffing.shifts), roster.shares is not None
         is_declared = sorted(dict(roster.shifts)) == names and learned == staffing.learns_shares
         return cls(levels, staffing) if is_declared else None
 
     def of(self, days: Sequence[PublishedDay]) -> PricedCells:
-        """One depot-day or more."""
+        """Price one or more depot-days."""
         staffing, names = self.staffing, [shift.name for shift in self.staffing.shifts]
         day = Need.of(np.array([each.quantiles for each in days]), self.levels, staffing.orders_per_driver)
         if not names:
@@ -98,26 +99,25 @@ class Prices:
         return PricedCells(staffing, day, tuple(needs), crews)
 
     def saving_of_more(self, day: PublishedDay, shift: str, drivers: int) -> float:
-        """Expected saving of so many drivers more at a declared shift of a depot-day."""
+        """Return the expected saving of `drivers` more drivers at a declared shift of a depot-day."""
         cell = self.of([day])
         further = np.array([[drivers if each.name == shift else 0] for each in self.staffing.shifts], np.int32)
         return float(cell.cost(cell.crews)[0] - cell.cost(cell.crews + further)[0])
 
     @cached_property
     def drivers_per_van(self) -> int | None:
-        """Drivers who use a van on a day; None where vans are not counted, or only some shifts share
-        them."""
+        """Drivers per van on a day; None if vans are not counted, or only some shifts share them."""
         vans, shifts = self.staffing.vans, self.staffing.shifts
         if vans is None or vans.drivers_per_van == 1 or not shifts:
             return vans.drivers_per_van if vans else None
         return 1 if len(set(blocks(shifts))) == 1 else None
 
     def vans_used(self, drivers: int) -> float:
-        """Vans of so many drivers; infinite where that is not known."""
+        """Return the vans needed by a number of drivers; infinite if unknown."""
         per_van = self.drivers_per_van
         return float("inf") if per_van is None else -(-drivers // per_van)
 
     def van_shares(self, cells: PricedCells, vans: Ints) -> Doubles:
-        """Share that so many vans (cells,) are of those that the median needs, (cells,)."""
+        """Return the number of vans (cells,) as a share of those that the median needs, (cells,)."""
         shares: Doubles = vans / np.maximum(cells.day.level(0.5) / (self.drivers_per_van or 1), LEAST_NEED)
         return shares

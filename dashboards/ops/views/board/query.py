@@ -1,4 +1,5 @@
-"""Query of the week board: what is shown of a publication, in which order, beside what."""
+"""Query of the week board: the shown part of a publication, its order, and the counts to compare
+with."""
 
 from __future__ import annotations
 
@@ -26,15 +27,15 @@ BESIDE: Mapping[str, str] = {
     "last-week": N_("Compared with the week before"),
     ACTUAL: N_("Compared with actuals"),
 }
-LONGEST = 200  # letters of a city or a search
+LONGEST = 200  # characters of a city or a search
 
 
 @dataclass(frozen=True)
 class BoardQuery:
-    """What a reader asks of the board; anything unknown means the usual.
+    """Parameters of the board; unknown values mean the default.
 
-    `sort` is a key of `SORTS` or the ISO date of a shown day, whose orders then decide; `only` a key
-    of `FILTERS`; `beside` a key of `BESIDE`; `week` counts from 1; `as_of` is an ISO date.
+    `sort` is a key of `SORTS`, or the ISO date of a shown day to sort by its orders; `only` is a
+    key of `FILTERS`; `beside` is a key of `BESIDE`; `week` counts from 1; `as_of` is an ISO date.
     """
 
     sort: str = "attention"
@@ -45,7 +46,7 @@ class BoardQuery:
     week: int = 1
     page: int = 1
     as_of: str = ""
-    level: str = "city"  # column of the depots source by which depots are summed up, and that `city` is a value of
+    level: str = "city"  # column of the depots source that groups the depots; `city` is one of its values
 
     @classmethod
     def of(cls, query: Mapping[str, str]) -> BoardQuery:
@@ -63,7 +64,8 @@ class BoardQuery:
         )
 
     def to(self, **changes: Any) -> str:
-        """The address of the same with changes; a change of what is shown leads to its first page."""
+        """Return the address with changed parameters; unless `page` is given, it leads to the first
+        page."""
         shown = {**USUAL, **{name: getattr(self, field) for name, field in FIELDS.items()}, "page": 1, **changes}
         query = urlencode({name: value for name, value in shown.items() if value != USUAL[name]})
         return f"/?{query}" if query else "/"
@@ -75,7 +77,7 @@ USUAL: Mapping[str, Any] = {name: getattr(BoardQuery(), field) for name, field i
 
 
 def is_day(word: str) -> bool:
-    """Whether a word is an ISO date, as in 2026-11-28."""
+    """True if a word is an ISO date, as in 2026-11-28."""
     try:
         return date.fromisoformat(word).isoformat() == word
     except ValueError:

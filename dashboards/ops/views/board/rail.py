@@ -1,8 +1,10 @@
-"""Rail of the board: the depot-days that cost most beyond the crew that is wanted, each with its cause and remedies.
+"""Rail of the board: the depot-days with the highest avoidable cost, each with its cause and
+remedies.
 
-The avoidable cost of a depot-day is its expected cost less that of the cheapest crew with vans and people
-for all. Savings are expected, less the declared cost of changing the crews concerned. Without the pipeline
-file both are read off what is published: the cost, and that of one driver more or fewer.
+The avoidable cost of a depot-day is its expected cost less that of the cheapest crew with vans and
+people for all. Savings are expected values, less the declared cost of changing the crews concerned.
+Without the pipeline file both are taken from the publication: the cost, and that of one driver more
+or fewer.
 """
 
 from __future__ import annotations
@@ -25,15 +27,15 @@ from forecaster.core.language import _, ngettext
 from forecaster.ledger.publication import PublishedDay, PublishedDepot, PublishedRoster
 
 MOST = 10  # depot-days on the rail
-LEAST = 0.5  # of money, from which an amount does not read 0
-AT_ONCE = 256  # depot-days that are priced together
+LEAST = 0.5  # of money; smaller amounts round to 0
+AT_ONCE = 256  # depot-days priced in one batch
 Depots = Sequence[PublishedDepot]
 Accepted = Mapping[tuple[str, date], int]  # depot and day → crew, in drivers
 
 
 @dataclass(frozen=True)
 class RailRemedy:
-    """An action, with its saving in words, empty of accepting, and the crew that it sets."""
+    """An action, with its saving in words (empty for acceptance), and the crew that it sets."""
 
     text: str
     saving: str
@@ -43,7 +45,7 @@ class RailRemedy:
 
 @dataclass(frozen=True)
 class RailDecision:
-    """A depot-day to decide about, in words; `cost` is the avoidable one."""
+    """A depot-day to decide about, in words; `cost` is the avoidable cost."""
 
     depot_id: str
     href: str
@@ -68,32 +70,33 @@ class _Cell(NamedTuple):
         return self.href_of(self.depot.depot_id)
 
     def href_of(self, depot_id: str) -> str:
-        """Address of this day of a depot."""
+        """Return the address of this day of a depot."""
         return cell_href(depot_id, self.day.target_date)
 
     @property
     def one_more(self) -> float:
-        """Saving of one driver more."""
+        """Saving of one more driver."""
         return 0.0 if self.roster.one_more is None else self.roster.cost - self.roster.one_more
 
     @property
     def replanned(self) -> float:
-        """Saving of the crew as planned anew."""
+        """Saving of a newly planned crew."""
         return 0.0 if self.roster.left is None else self.roster.left.saving
 
     @property
     def published(self) -> float:
-        """The avoidable cost at least, by what is published."""
+        """Lower bound of the avoidable cost, from the publication."""
         return max(self.one_more, self.replanned)
 
 
 def decisions(
     depots: Depots, front: Front, levels: Sequence[float], staffing: Staffing | None, accepted: Accepted
 ) -> tuple[RailDecision, ...]:
-    """The depot-days of the first two weeks that cost most, those of the day in front first, at most `MOST`.
+    """Return the depot-days of the first two weeks with the highest avoidable cost, those of the
+    day in front first, at most `MOST`.
 
-    `levels` are those of the quantiles, and `staffing` is None without the pipeline file. Overridden days, and
-    crews that are accepted, are left out.
+    `levels` are those of the quantiles, and `staffing` is None without the pipeline file.
+    Overridden days and accepted crews are excluded.
     """
     ahead = [step for step, day in enumerate(front.target_dates[:GLANCE]) if day >= front.today]
     roster = next((day.roster for depot in depots for day in depot.days if day.roster is not None), None)
@@ -121,8 +124,8 @@ def decisions(
 def _dearest(
     depots: Depots, steps: Sequence[int], accepted: Accepted, costs: Prices | None
 ) -> list[tuple[float, _Cell]]:
-    """The depot-days of most avoidable cost, with it, of those with something to decide about. Prices
-    those alone that may be among them."""
+    """Return the depot-days of highest avoidable cost, with that cost; prices only those that can
+    be among them."""
     bounds = list(_bounds(depots, steps, accepted, by_wanted=costs is not None))
     if costs is None:
         return _in_order((bound, _cell(depots[row], step)) for bound, row, step in heapq.nlargest(MOST, bounds))
@@ -141,8 +144,8 @@ def _dearest(
 def _bounds(
     depots: Depots, steps: Sequence[int], accepted: Accepted, *, by_wanted: bool
 ) -> Iterator[tuple[float, int, int]]:
-    """The avoidable cost at most, by positions of depot and day: each driver of those that are wanted saves
-    less than the one before. Without `by_wanted` that of the first one."""
+    """Yield upper bounds of the avoidable cost, with positions of depot and day: each wanted driver
+    saves less than the one before. Without `by_wanted`, the bound counts only the first."""
     for row, depot in enumerate(depots):
         for step in steps:
             day = depot.days[step]
@@ -172,9 +175,11 @@ def _in_order(priced: Iterable[tuple[float, _Cell]]) -> list[tuple[float, _Cell]
 def _remedies(
     cell: _Cell, costs: Prices | None, lenders: VanLenders | None, currency: str | None
 ) -> tuple[RailRemedy, ...]:
-    """Actions, the one that saves most first, then the worth of a van that nobody has, then to accept."""
+    """Return the actions, most saving first, then the value of an additional van if no depot can
+    lend one, then acceptance."""
     roster, plan = cell.roster, cell.roster.left
-    change = plan.change_cost if plan else costs.staffing.change_cost if costs else 0.0  # premiums are in the plan's
+    # premiums are included in the plan's cost
+    change = plan.change_cost if plan else costs.staffing.change_cost if costs else 0.0
     actions: list[tuple[float, str, str, int | None]] = [(*each, None) for each in _requests(cell, costs)]
     if plan is not None:
         text = _("Change to {n}, as in the new plan", n=display.number(plan.drivers))
@@ -201,7 +206,8 @@ def _remedies(
 
 
 def _requests(cell: _Cell, costs: Prices | None) -> Iterator[tuple[float, str, str]]:
-    """Drivers to ask for at each shift for which the plan of the week lacks people: saving, text, address."""
+    """Yield the drivers to request for each understaffed shift of the weekly plan: saving, text,
+    address."""
     address = href(cell.depot.depot_id) + "#who"
     for name, count in cell.roster.missing:
         if not count or (costs is None and cell.roster.missing_drivers > 1):
@@ -213,7 +219,7 @@ def _requests(cell: _Cell, costs: Prices | None) -> Iterator[tuple[float, str, s
 
 
 def _has_van(cell: _Cell, costs: Prices | None) -> bool:
-    """True if one driver more needs no further van, or there are vans for all."""
+    """True if one more driver needs no further van, or there are vans for all."""
     if cell.roster.vans is None or (costs is not None and costs.vans_used(cell.drivers + 1) <= cell.roster.vans):
         return True
     return cell.roster.shortage is None and cell.roster.left is None

@@ -1,2 +1,1 @@
-"""Morning digests: what a depot, a city or the network has to expect, as mail, message, RSS item
-and calendar."""
+"""Morning digests of a depot, a city or the network, as mail, message, RSS item and calendar."""

@@ -1,8 +1,8 @@
-"""Content of a digest: the day in front with number, range, crew, change and why, the days ahead,
-and who stands out.
+"""Content of a digest: the day in front with number, range, crew, change and reason, the days
+ahead, and the depots that need attention.
 
-It says what the depot's page says, in the same words, since it is made by the same functions.
-Without a depot and a city it is of all that the reader sees.
+Its sentences are those of the depot's page, made by the same functions. Without a depot and a city
+it covers all that the reader sees.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ class DigestScope:
 
 @dataclass(frozen=True)
 class DigestDay:
-    """One day, written out; `number` and `orders` are "closed" where nothing is expected."""
+    """One day in words; `number` and `orders` are "closed" if the day is closed."""
 
     date: date
     day: str
-    near: str  # "today", "tomorrow" or nothing
+    near: str  # "today", "tomorrow" or ""
     open: bool
     number: str  # "131"
     orders: str  # "131 orders"
-    range: str  # empty where none was published
-    crew: str  # "4 drivers"; empty where none are planned
-    remarks: tuple[str, ...]  # names of the day, whose number it is, how the crew stands
+    range: str  # empty if none was published
+    crew: str  # "4 drivers"; empty if none are planned
+    remarks: tuple[str, ...]  # names of the day, its override, its crew
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,11 @@ class DigestLine:
     """A depot in the digest of a city, on the day in front."""
 
     depot_id: str
-    address: str  # of its page; empty where nothing says under which name the page is
+    address: str  # of its page; empty if the page's URL is not declared
     orders: str
     range: str
     crew: str
-    remark: str  # whose number it is, where it is not the model's
+    remark: str  # the override; empty if the number is the model's
 
 
 @dataclass(frozen=True)
@@ -75,32 +75,34 @@ class Digest:
     title: str  # of the fleet
     name: str  # of the depot or the city, or how many depots
     scope: DigestScope
-    alarm: str  # why these numbers are not this night's, or no model's; empty where all is well
-    old: bool  # they are of a night before this one
+    alarm: str  # problem with these numbers: outdated, or without a model; else empty
+    old: bool  # True if they are from an earlier run
     meant: DigestDay
-    because: str  # what moved the number, or what came a week before
-    planned: str  # whose number it is, where it is not the model's
-    days: tuple[DigestDay, ...]  # from today on
-    outstanding: tuple[tuple[str, str], ...]  # depots that need a look, and why
+    because: str  # cause of the change, or the count a week before
+    planned: str  # the planner of the number; empty if it is the model's
+    days: tuple[DigestDay, ...]  # from today
+    outstanding: tuple[tuple[str, str], ...]  # depots that need attention, with the reasons
     lines: tuple[DigestLine, ...]
-    more: str  # how many depots are not listed
+    more: str  # number of depots that are not listed
     published: str
-    address: str  # of the page that says more; empty as in DigestLine
-    crews: Crews  # of today and of the day in front, as they are said here
+    address: str  # of the page with the details; empty as in DigestLine
+    crews: Crews  # of today and of the day in front, as stated here
 
 
 def digest(
     edition: Edition, scope: DigestScope, base: str = "", depots: Sequence[PublishedDepot] | None = None
 ) -> Digest:
-    """Digest of a scope; `base` is the address of the page, `depots` are those of the edition where
-    they were read already. Raises NoSuchDepot, NoSuchCity."""
+    """Return the digest of a scope. Raises NoSuchDepot and NoSuchCity.
+
+    `base` is the address of the page; `depots` are those of the edition if they were already read.
+    """
     if scope.depot_id:
         return _of_depot(edition, scope, base)
     return _of_city(edition, scope, base, edition.depots() if depots is None else depots)
 
 
 def _of_depot(edition: Edition, scope: DigestScope, base: str) -> Digest:
-    # receivers of a depot's digest see no other city
+    # recipients of a depot's digest see no other city
     depot = without_network_share(edition.depot(scope.depot_id))
     if scope.city and city_of(depot) != scope.city:
         raise NoSuchDepot(scope.depot_id)
@@ -171,7 +173,7 @@ def _of_city(edition: Edition, scope: DigestScope, base: str, every: Sequence[Pu
 
 
 def _note(edition: Edition, scope: DigestScope) -> str:
-    """What the night noted of all depots together, for whoever reads of them."""
+    """Return the run's note on all depots, for readers of all."""
     return "" if scope.city or edition.cities is not None else told(edition.head.note or "")
 
 
@@ -184,15 +186,15 @@ def _everyone(depots: int) -> str:
 
 
 def _more(hidden: int) -> str:
-    """Number of unlisted depots, as text; empty where all are listed."""
+    """Return the number of unlisted depots, as text; empty if all are listed."""
     if hidden <= 0:
         return ""
     return ngettext("{n} depot more on the page", "{n} depots more on the page", hidden, n=display.number(hidden))
 
 
 def _total_day(edition: Edition, depots: Sequence[PublishedDepot], joint: tuple[Range, ...], place: int) -> DigestDay:
-    """A day of several depots: as it was published for all together, else the sum of their medians,
-    without a range."""
+    """Return a day of several depots: their published total, else the sum of their medians, without
+    a range."""
     front, levels = edition.front, edition.head.levels
     day = front.target_dates[place]
     near = display.near(day, front.today)
@@ -231,8 +233,8 @@ def _median(depots: Sequence[PublishedDepot], place: int, levels: tuple[float, .
 
 
 def _joint_change(depots: Sequence[PublishedDepot], place: int) -> PublishedChange | None:
-    """Change of the sum of several depots, part by part; None where some were not forecast
-    before."""
+    """Return the change of the sum of several depots, part by part; None if some had no previous
+    forecast."""
     changes = [depot.days[place].change for depot in depots if depot.days[place].open]
     moves = [change for change in changes if change is not None]
     if not moves or len(moves) < len(changes):
@@ -245,8 +247,8 @@ def _joint_change(depots: Sequence[PublishedDepot], place: int) -> PublishedChan
 
 
 def _outstanding(edition: Edition, depots: Sequence[PublishedDepot]) -> tuple[tuple[str, str], ...]:
-    """The depots that need a look, the most urgent first, as on the page of all; before them the
-    days on which drivers are too few nearly everywhere."""
+    """Return the depots that need attention, most urgent first as on the board; before them the
+    days with too few drivers nearly everywhere."""
     front, head, before = edition.front, edition.head, edition.before()
     attention = [(depot, why) for depot in depots if (why := reasons(depot, head, front, before))]
     gravest = sorted(attention, key=lambda entry: (*urgency(entry[0], front, entry[1]), entry[0].depot_id))
@@ -275,7 +277,7 @@ def _is_old(edition: Edition) -> bool:
 
 
 def _alarm(edition: Edition, tier: str) -> str:
-    """Problem with the numbers: they are of a night before, or no model's."""
+    """Describe the problem with the numbers: outdated, or without a model."""
     front, made = edition.front, _published_on(edition)
     sentences = []
     if front.fruitless and not front.stale and made < front.today:

@@ -1,4 +1,4 @@
-"""What became of crews since a digest said them, in sentences; none: nobody need be told again."""
+"""Changes of crews since the last digest, in sentences; empty if no second digest is needed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST_NAMED = 12  # depots in a sentence
 
 
 def crew_changes(before: Crews, now: Crews) -> tuple[str, ...]:
-    """A sentence for each day of both on which a crew is another, or a depot closed or opened."""
+    """Return a sentence for each day in both with a changed crew, or a depot that closed or opened."""
     sentences = []
     for iso in sorted(before.keys() & now.keys()):
         moved = [

@@ -1,9 +1,9 @@
-"""Digests as an RSS 2.0 feed, an item a day, and as a calendar (iCalendar, RFC 5545), an all-day
-event a day ahead.
+"""Digests as an RSS 2.0 feed, one item per day, and as a calendar (iCalendar, RFC 5545), one
+all-day event per day ahead.
 
-RSS is written by the standard library: it is one element with a dozen children, and ElementTree
-escapes them. An event is named by depot or city and day, and counts its changes, so that a calendar
-which is read again changes what it has.
+RSS is written with the standard library: it is one element with a dozen children, and ElementTree
+escapes them. An event is identified by depot or city and day, and its sequence grows with changes,
+so that calendars update their copy.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from forecaster.ledger.week_plan import EPOCH
 
 RSS, CALENDAR = "application/rss+xml; charset=utf-8", "text/calendar; charset=utf-8"
 MOST_ITEMS = 7  # days
-AGAIN = 60  # minutes after which it is worth reading again
+AGAIN = 60  # minutes until the feed is worth reading again
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class FeedItem:
 
 
 def publications_of_days(edition: Edition) -> tuple[Head, ...]:
-    """The last publication of each local day, the newest first, from the one that is shown on."""
+    """Return the last publication of each local day, newest first, from the shown one back."""
     zone, shown = ZoneInfo(edition.head.timezone), edition.head
     newest: dict[date, Head] = {}
     for head in edition.ledger.publications(shown.pipeline):
@@ -53,7 +53,7 @@ def publications_of_days(edition: Edition) -> tuple[Head, ...]:
 
 
 def rss(items: Sequence[FeedItem], base: str) -> bytes:
-    """The feed of at least one item."""
+    """Return the feed of at least one item."""
     first = items[0].digest
     root = ElementTree.Element("rss", version="2.0")
     channel = ElementTree.SubElement(root, "channel")
@@ -76,7 +76,7 @@ def rss(items: Sequence[FeedItem], base: str) -> bytes:
 
 
 def calendar(item: FeedItem) -> bytes:
-    """The days ahead. Raises MissingExtra where the library is not installed."""
+    """Return the days ahead as a calendar. Raises MissingExtra if the library is not installed."""
     try:
         from icalendar import Calendar, Event
     except ModuleNotFoundError as error:
@@ -99,7 +99,7 @@ def calendar(item: FeedItem) -> bytes:
         event.add("description", "\n".join(_sentences(digest, day is digest.meant, wording.numbers(day), day.remarks)))
         event.add("dtstart", day.date)
         event.add("dtend", day.date + timedelta(days=1))
-        event.add("transp", "TRANSPARENT")  # a day of work is no time that somebody is busy
+        event.add("transp", "TRANSPARENT")  # a working day does not make a person busy
         if digest.address:
             event.add("url", digest.address)
         book.add_component(event)
@@ -108,7 +108,7 @@ def calendar(item: FeedItem) -> bytes:
 
 
 def changed_at(edition: Edition) -> datetime:
-    """Instant of the last change of the publication: by a night, a planner, or a step back."""
+    """Return the instant of the publication's last change: by a run, a planner, or a rollback."""
     flipped_at = edition.head.flipped_at
     return max(flipped_at, edition.revised_at() or flipped_at).astimezone(UTC).replace(microsecond=0)
 

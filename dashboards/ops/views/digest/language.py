@@ -1,4 +1,4 @@
-"""The language of a digest: its sentences, and how numbers are written in it."""
+"""The language of a digest: its sentences and number formats."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from forecaster.core.language import ENGLISH
 
 @contextmanager
 def in_language(tag: str | None) -> Iterator[None]:
-    """Inside, sentences are in the language of a tag as de-AT, where there is a catalogue, and
-    numbers as there.
+    """Activate the language of a tag such as de-AT, if there is a catalog, and its number format.
 
     None: English.
     """

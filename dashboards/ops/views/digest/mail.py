@@ -1,8 +1,8 @@
-"""A digest as an HTML mail, which a phone shows at its own width: no images, no style sheet,
-nothing from elsewhere.
+"""A digest as an HTML mail that adapts to the width of a phone: no images, no style sheet, nothing
+external.
 
-The days and depots are lists of sentences rather than tables, so that the text that is made of it
-reads well.
+The days and depots are lists of sentences rather than tables, so that the plain text derived from
+it reads well.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TEMPLATES = Path(__file__).parents[2] / "templates"
 
 
 def html(digest: Digest, changed: tuple[str, ...] = ()) -> str:
-    """The whole mail; `changed` says what became another since the digest before."""
+    """Return the whole mail; `changed` describes the changes since the previous digest."""
     words = {"language": language(), "direction": direction()}
     return _template().render(digest=digest, changed=changed, wording=wording, **words)
 

@@ -1,4 +1,4 @@
-"""A digest as it would be sent now, for whoever declares one and wants to see it first."""
+"""Preview of a digest as it would be sent now."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ DigestForm = Literal["text", "html", "short"]
 
 
 def preview(spec: Spec, depot: str | None, city: str | None, form: DigestForm, language: str | None = None) -> str:
-    """The digest of a depot, a city or the network. Raises LedgerError before anything is
-    published, NoSuchRow for what is not in it."""
+    """Return the digest of a depot, a city or the network. Raises LedgerError before the first
+    publication, and NoSuchRow for an unknown depot or city."""
     store = PublicationStore(spec.ledger_url, spec.name, lambda: datetime.now(UTC), "", spec=spec)
     try:
         edition = store.edition()

@@ -1,4 +1,4 @@
-"""Words of a digest: its subject, its plain text, and a short message for a chat."""
+"""Wording of a digest: its subject, its plain text, and a short chat message."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dashboards.ops.formatting.far_weeks import GLANCE
 from dashboards.ops.views.digest.content import Digest, DigestDay, DigestLine
 from forecaster.core.language import _
 
-SHORT_LINES = 12  # depots of a city in a message for a chat
+SHORT_LINES = 12  # depots of a city in a chat message
 
 
 def headline(name: str, day: DigestDay) -> str:
-    """ "BOS-01, Thu 19 Jun: 131 orders, 4 drivers", which is read on any day."""
+    """Return a headline that is valid on any day: "BOS-01, Thu 19 Jun: 131 orders, 4 drivers"."""
     return _("{name}, {day}: {numbers}", name=name, day=day.day, numbers=numbers(day, ranged=False))
 
 
 def subject(digest: Digest, changed: bool = False) -> str:
-    """ "BOS-01, tomorrow, Thu 19 Jun: 131 orders, 4 drivers"; what is old or has changed says so
-    first."""
+    """Return the subject: "BOS-01, tomorrow, Thu 19 Jun: 131 orders, 4 drivers", prefixed if it is
+    old or has changed."""
     expected = numbers(digest.meant, ranged=False)
     text = _("{name}, {day}: {numbers}", name=digest.name, day=when(digest.meant), numbers=expected)
     if changed:
@@ -27,30 +27,28 @@ def subject(digest: Digest, changed: bool = False) -> str:
 
 
 def marked_old(digest: Digest, text: str) -> str:
-    """Text that begins with a warning if it is of an earlier night."""
+    """Prefix a text with a warning if it is from an earlier run."""
     return _("Old forecast: {subject}", subject=text) if digest.old else text
 
 
 def when(day: DigestDay) -> str:
-    """ "tomorrow, Thu 19 Jun"."""
+    """Return the day in words: "tomorrow, Thu 19 Jun"."""
     return _("{near}, {day}", near=day.near, day=day.day) if day.near else day.day
 
 
 def numbers(day: DigestDay | DigestLine, *, ranged: bool = True) -> str:
-    """ "131 orders (97–163), 4 drivers"; a closed day is "closed"."""
+    """Return the numbers in words: "131 orders (97–163), 4 drivers"; a closed day is "closed"."""
     span = f" ({day.range})" if ranged and day.range else ""
     return ", ".join(part for part in (day.orders + span, day.crew) if part)
 
 
 def text(digest: Digest, changed: tuple[str, ...] = ()) -> str:
-    """The digest for a reader of plain text; `changed` says what became another since the one
-    before."""
+    """Return the digest as plain text; `changed` describes the changes since the previous one."""
     return "\n".join(_lines(digest, changed)) + "\n"
 
 
 def short(digest: Digest, changed: tuple[str, ...] = ()) -> str:
-    """A message for a chat: the day in front, what matters about it, and for a city its first
-    depots."""
+    """Return a chat message: the day in front with its remarks, and for a city its first depots."""
     lines = [*changed, *([digest.alarm] if digest.alarm else [])]
     lines.append(f"{_capital(when(digest.meant))}: {numbers(digest.meant)}")
     lines += [part for part in (digest.planned, digest.because, *digest.meant.remarks) if part]
@@ -68,17 +66,18 @@ def published(digest: Digest) -> str:
 
 
 def outstanding(digest: Digest) -> tuple[str, ...]:
-    """Sentences about the depots that need a look."""
+    """Sentences about the depots that need attention."""
     return tuple(f"{depot_id}: {why}" if depot_id else why for depot_id, why in digest.outstanding)
 
 
 def line_sentence(line: DigestLine) -> str:
-    """ "NYC-02: 210 orders (180–240), 6 drivers; Ana’s number; the model says 190"."""
+    """Return a line such as "NYC-02: 210 orders (180–240), 6 drivers; Ana’s number; the model says
+    190"."""
     return f"{line.depot_id}: {numbers(line)}" + (f"; {line.remark}" if line.remark else "")
 
 
 def day_sentence(day: DigestDay) -> str:
-    """ "Thu 19 Jun, tomorrow: 131 orders (97–163), 4 drivers"."""
+    """Return a line such as "Thu 19 Jun, tomorrow: 131 orders (97–163), 4 drivers"."""
     return f"{day.day}{f', {day.near}' if day.near else ''}: {numbers(day)}"
 
 

@@ -1,1 +1,1 @@
-"""What rosters cost and saved, and what forecasts cost: the page and the rows of the API."""
+"""Cost and savings of rosters, and cost of forecasts: the page and the rows of the API."""

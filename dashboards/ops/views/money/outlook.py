@@ -1,5 +1,4 @@
-"""Outlook, for the page of money: orders ahead, the error of the last weeks, and how many promises
-are kept."""
+"""Outlook for the value page: orders ahead, recent error, and the number of service objectives met."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ WEEKS = 4
 
 
 def outlook(book: Logbook) -> tuple[str, ...]:
-    """A sentence of each that is known; nothing for a reader who does not see every city."""
+    """Return a sentence for each known fact; none for a reader who does not see every city."""
     if book.cities is not None:
         return ()
     sentences = (_orders(book), _error([tally for tally in book.tallies() if tally.part == ALL]), _kept(book))

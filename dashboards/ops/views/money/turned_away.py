@@ -1,4 +1,4 @@
-"""Demand that could not be served: how many orders were turned away on capped days, and at which cost."""
+"""Unserved demand: orders turned away on capped days, and their cost."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from forecaster.ledger.publication import PublishedDepot, RecentDay
 
 
 def capped_days(depots: Sequence[PublishedDepot]) -> list[RecentDay]:
-    """Recent days of some depots on which demand was higher than what could be served."""
+    """Return the recent days of these depots on which demand exceeded the served orders."""
     return [day for depot in depots for day in depot.recent if day.open and day.served is not None]
 
 
 def turned_away(depots: Sequence[PublishedDepot], staffing: Staffing | None) -> tuple[str, ...]:
-    """Sentences on orders turned away lately, and their cost at that of a missing driver; none
-    without capped days."""
+    """Sentences on orders turned away recently, with their cost at the price of a missing driver;
+    none without capped days."""
     days = capped_days(depots)
     if not days:
         return ()
@@ -46,8 +46,7 @@ def turned_away(depots: Sequence[PublishedDepot], staffing: Staffing | None) -> 
 
 
 def left_out(depots: Sequence[PublishedDepot]) -> str:
-    """A sentence on days that no forecast is scored on, as demand is not known of them; empty
-    without any."""
+    """Sentence on days excluded from scoring because their demand is unknown; empty without any."""
     days = capped_days(depots)
     if not days:
         return ""

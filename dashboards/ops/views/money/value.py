@@ -1,5 +1,4 @@
-"""Value page: what ten more vans would save, what rosters cost and saved in money, week by week, by
-city and month."""
+"""Value page: cost and savings of rosters by week, city and month, and the value of ten more vans."""
 
 from __future__ import annotations
 
@@ -24,9 +23,9 @@ from forecaster.staffing.value_account import (
 )
 
 USUAL = SPANS[1]
-DRAWN = (LAST_WEEK, BUFFER)  # compared with which the savings of ours are drawn
-MOST_CITIES = 5  # where vans went
-VANS_BIND = 0.5  # share of the missing drivers that perfect foresight would miss too
+DRAWN = (LAST_WEEK, BUFFER)  # policies compared with ours in the picture
+MOST_CITIES = 5  # named in the answer about vans
+VANS_BIND = 0.5  # share of missing drivers that perfect foresight would miss as well
 NOTHING_YET = N_(
     "The first night after a rostered day adds the cost of that day's missing and idle drivers; "
     "intervals are shown after four weeks."
@@ -43,12 +42,12 @@ TITLES = {
 
 @dataclass(frozen=True)
 class WayRow:
-    """A way to roster, as the table shows it; a dash where nothing can be said."""
+    """A rostering policy, as the table shows it; a dash if unknown."""
 
     name: str
     cost: str
     saved: str  # by ours compared with it; empty for ours
-    reach: str  # the range of what was saved
+    reach: str  # range of the savings
     short: str
     idle: str
 
@@ -59,8 +58,8 @@ class PartRow:
 
     name: str
     cost: str
-    saved: tuple[str, str]  # compared with last week, and the buffer
-    reach: str  # the range of the former
+    saved: tuple[str, str]  # compared with last week, and with the buffer
+    reach: str  # range of the former
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ class ValuePage:
     saved: str
     reach: str
     gained: bool
-    of_vans: bool  # whether the headline is what more vans would save
+    of_vans: bool  # True if the headline is about the value of more vans
     under: str
     rows: tuple[WayRow, ...]
     picture: Running | None
@@ -95,12 +94,12 @@ class ValuePage:
 
 
 def chosen_span(parameters: Mapping[str, str]) -> int:
-    """The weeks that an address asks for; the usual where it does not, or asks for others."""
+    """Return the weeks requested by an address; the default if missing or invalid."""
     return next((span for span in SPANS if str(span) == parameters.get("weeks")), USUAL)
 
 
 def value_page(account: ValueAccount) -> ValuePage:
-    """Everything the page shows, in the reader's numbers."""
+    """Return the content of the page, in the reader's number format."""
     currency, rival = account.currency, account.whole.of(LAST_WEEK)
     fleet = account.more_vans if account.more_vans and account.more_vans.amount > 0 else None
     headline = _headline(account, fleet)
@@ -127,7 +126,7 @@ def value_page(account: ValueAccount) -> ValuePage:
 
 
 def _headline(account: ValueAccount, fleet: Amount | None) -> str:
-    """The days in words, and whether money was saved; empty where nothing is known yet."""
+    """Describe the period, and whether money was saved; empty if nothing is known yet."""
     rival = account.whole.of(LAST_WEEK)
     if account.first is None or account.last is None or rival is None or account.whole.of(PUBLISHED) is None:
         return ""
@@ -161,8 +160,8 @@ def _under(account: ValueAccount, fleet: Amount | None) -> str:
 
 
 def _binding(ours: WayTotal, best: WayTotal, fleet: Amount | None) -> str:
-    """Why the rostering policies cost nearly the same, where most missing drivers lack a van; else
-    empty."""
+    """Explain why the rostering policies cost nearly the same, if most missing drivers lack a van;
+    else empty."""
     if fleet is None or best.short < ours.short * VANS_BIND:
         return ""
     return _(

@@ -14,9 +14,9 @@ from forecaster.staffing.value_account import HOW, RANGE, SPANS, Amount, Computi
 
 @dataclass(frozen=True)
 class ValueRow:
-    """Cost of a rostering policy over the last `weeks` weeks; `saved` is what ours cost less.
-    `part` is all, city or month, and `label` which; ends of ranges are null where fewer than
-    four weeks are known."""
+    """Cost of a rostering policy over the last `weeks` weeks; `saved` is the amount by which ours
+    cost less. `part` is all, city or month, and `label` names it; ends of ranges are null if fewer
+    than four weeks are known."""
 
     weeks: int
     part: str
@@ -29,7 +29,7 @@ class ValueRow:
     saved: float
     saved_low: float | None
     saved_high: float | None
-    short: int  # drivers that were missing
+    short: int  # missing drivers
     idle: int
     drivers: int
 
@@ -43,29 +43,31 @@ class SpanOut:
     last: date | None
     days: int
     backfilled: int  # days whose forecast was made afterwards
-    # depot-days with a planner's number; null to who does not see every city
+    # depot-days with a planner's number; null for readers of some cities
     overridden: int | None
     more_vans: Amount | None  # ten more
-    overrides: Amount | None  # planners' numbers
-    deviation: Amount | None  # what it cost to work otherwise than planned; null: no worked hours are known
+    overrides: Amount | None  # by planners
+    # cost of the difference between worked and planned shifts; null if no worked hours are known
+    deviation: Amount | None
     computing: Computing | None
-    premiums: float | None  # of changes of published schedules; null: none was published, or readers of some cities
+    # of changes of published schedules; null if none was published, or for readers of some cities
+    premiums: float | None
 
 
 @dataclass(frozen=True)
 class ValueOut:
-    """Costs and savings of rosters, in the declared currency (null: in the unit of `staffing`). Who
-    does not see every city gets theirs."""
+    """Costs and savings of rosters, in the declared currency (null: in the unit of `staffing`).
+    Readers of some cities get only those."""
 
     currency: str | None
-    how: Mapping[str, str]  # way → how it was got
+    how: Mapping[str, str]  # policy → its definition
     range: str
     spans: list[SpanOut]
     rows: list[ValueRow]
 
 
 def value_out(book: Logbook) -> ValueOut:
-    """Every span, one after the other."""
+    """Return every span, one after the other."""
     accounts = [book.value(weeks) for weeks in SPANS]
     return ValueOut(
         accounts[0].currency,

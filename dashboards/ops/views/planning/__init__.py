@@ -1,1 +1,1 @@
-"""What planners see: a day to ask about and to override, and the book of overrides."""
+"""Views for planners: a day with its what-if and override, and the list of overrides."""

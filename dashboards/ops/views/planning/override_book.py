@@ -1,5 +1,4 @@
-"""The page of all overrides, what those of past days were worth, and what the API says of one that
-is saved."""
+"""The page of all overrides, the value of past ones, and the API's answer to a saved one."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from forecaster.planning.value_added import Account, Added
 
 @dataclass(frozen=True)
 class OverrideRow:
-    """An override, as the list of all shows it."""
+    """An override, as the list shows it."""
 
     number: int
     depot_id: str
@@ -40,8 +39,8 @@ class Worth:
 
 @dataclass(frozen=True)
 class OverrideBook:
-    entries: tuple[OverrideRow, ...]  # the newest first
-    more: str  # how many there are, where not all are listed; else empty
+    entries: tuple[OverrideRow, ...]  # newest first
+    more: str  # total number, if not all are listed; else empty
     everyone: Worth | None
     reasons: tuple[Worth, ...]
     planners: tuple[Worth, ...]
@@ -49,8 +48,8 @@ class OverrideBook:
 
 
 def book(overrides: tuple[Override, ...], account: Account, head: Head, most: int = 200) -> OverrideBook:
-    """The newest overrides, and what those of past days were worth, on the clocks of the
-    publication that is shown."""
+    """Return the newest overrides, and the value of those for past days, in the time zone of the
+    publication."""
     as_of, zone = as_of_day(head), ZoneInfo(head.timezone)
     unnamed = ""
     if account.unnamed:
@@ -109,7 +108,7 @@ def _of(whose: str) -> str:
 
 
 def worth_sheet(account: Account) -> CsvSheet:
-    """A row for all, for each reason, and for each planner who is told of."""
+    """Return one row for all, one per reason, and one per named planner."""
     names = tuple(field.name for field in fields(Added))
     parts = [("all", account.everyone), *(("reason", reason) for reason in account.reasons)]
     parts += [("planner", planner) for planner in account.planners]
@@ -119,7 +118,7 @@ def worth_sheet(account: Account) -> CsvSheet:
 
 @dataclass(frozen=True)
 class SavedOut:
-    """Stored override; `said` is a sentence about it and about what the page shows."""
+    """Stored override; `said` is a sentence about it and its effect on the page."""
 
     override: Override
     said: str
@@ -127,7 +126,8 @@ class SavedOut:
 
 @dataclass(frozen=True)
 class GroupOut:
-    """Stored overrides of a group; `closed` are days of the wish that are closed and stay so."""
+    """Stored overrides of a group; `closed` is the number of requested days that are closed and
+    stay so."""
 
     overrides: list[Override]
     closed: int

@@ -1,4 +1,4 @@
-"""Overrides in words: whose number stands in front, why, and what the model says."""
+"""Overrides in words: the planner, the reason, and the model's number."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ REASONS = {
 
 
 def override_sentence(override: PublishedOverride | None, levels: tuple[float, ...]) -> str:
-    """ "140 orders by Ana (weather: storm), until Tue 24 Jun; the model says 120."; empty without
-    an override."""
+    """Return a sentence such as "140 orders by Ana (weather: storm), until Tue 24 Jun; the model
+    says 120."; empty without an override."""
     if override is None:
         return ""
     return _(
@@ -32,7 +32,7 @@ def override_sentence(override: PublishedOverride | None, levels: tuple[float, .
 
 
 def planners_number(override: PublishedOverride | None, levels: tuple[float, ...]) -> str:
-    """ "Ana’s number; the model says 103"; empty without an override."""
+    """Return a clause such as "Ana’s number; the model says 103"; empty without an override."""
     if override is None:
         return ""
     number = display.orders(override.quantiles[levels.index(0.5)])
@@ -40,10 +40,10 @@ def planners_number(override: PublishedOverride | None, levels: tuple[float, ...
 
 
 def why_text(reason: str, note: str) -> str:
-    """A planner's reason, and what they wrote next to it."""
+    """Return a planner's reason with their note."""
     return _("{reason}: {note}", reason=reason_text(reason), note=note) if note else reason_text(reason)
 
 
 def reason_text(reason: str) -> str:
-    """A reason in the reader's language, where it is one of those that every pipeline has."""
+    """Translate a predefined reason into the reader's language; others stay unchanged."""
     return _(REASONS[reason]) if reason in REASONS else reason

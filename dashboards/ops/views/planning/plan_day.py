@@ -21,10 +21,10 @@ KINDS = {
     CLOSED: N_("the depot is closed"),
     OPEN: N_("the depot is open"),
 }
-YES, NO = ":1", ":0"  # behind a covariate that is on or off, in the form's list
-ALONE, CITY = "depot", "city"  # whom a form is for
-MOST_OTHERS = 200  # depots to choose from next to the one of the page
-MOST_MOVED = 12  # depots with other vans that a sentence names
+YES, NO = ":1", ":0"  # suffixes of a binary covariate in the form's list
+ALONE, CITY = "depot", "city"  # scopes of a form
+MOST_OTHERS = 200  # depots that can be added to the page's depot
+MOST_MOVED = 12  # depots with changed vans that a sentence names
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class SelectOption:
 
 @dataclass(frozen=True)
 class ComparisonRow:
-    """A number before and after, and by how much it moves."""
+    """A number before and after, and its change."""
 
     name: str
     before: str
@@ -46,7 +46,7 @@ class ComparisonRow:
 
 @dataclass(frozen=True)
 class PlanPage:
-    """A depot's day as planners see it; `answer` is empty where nothing was supposed."""
+    """A depot's day as planners see it; `answer` is empty without a what-if."""
 
     depot_id: str
     day: str
@@ -67,15 +67,14 @@ class PlanPage:
     suggested: int
     override: str
     override_id: int | None
-    reasons: tuple[tuple[str, str], ...]  # as they are declared, and in words for the reader
-    saves: tuple[tuple[str, str], ...]  # fields of the override that the question would be; empty where it is none
+    reasons: tuple[tuple[str, str], ...]  # as declared, and translated
+    saves: tuple[tuple[str, str], ...]  # form fields of the override that matches the what-if; empty if there is none
 
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """Choices of a planner: kinds of suppositions, those of them that are on or off, reasons of
-    overrides, other depots that the reader sees, and the city of this one with its number of
-    depots."""
+    """Choices of a planner: what-if kinds, which of them are binary, override reasons, the other
+    visible depots, and this depot's city with its number of depots."""
 
     kinds: tuple[str, ...]
     yes_or_no: Collection[str]
@@ -83,7 +82,7 @@ class PlanOptions:
     others: Sequence[str] = ()
     city: str = ""
     city_depots: int = 0
-    scope: str = ALONE  # that was asked for
+    scope: str = ALONE  # the requested scope
 
 
 def plan_page(
@@ -95,7 +94,7 @@ def plan_page(
     answer: WhatIfAnswer | None,
     some: bool = False,
 ) -> PlanPage:
-    """Everything the page says; `some` says that there may be other depots, which the reader does
+    """Return the content of the page; `some` is true if there may be depots that the reader does
     not see."""
     value, last, chosen = _supposed(answer, day)
     ahead = [published.target_date for published in depot.days]
@@ -124,7 +123,8 @@ def plan_page(
 
 
 def _saves(answer: WhatIfAnswer, options: PlanOptions) -> tuple[tuple[str, str], ...]:
-    """The fields of the form that saves what was supposed; empty for what is no number of orders."""
+    """Return the form fields that save the what-if as an override; empty unless it is a number of
+    orders."""
     supposed = answer.supposed
     if supposed.kind not in (ORDERS, PERCENT):
         return ()
@@ -137,7 +137,7 @@ def _saves(answer: WhatIfAnswer, options: PlanOptions) -> tuple[tuple[str, str],
 
 
 def _supposed(answer: WhatIfAnswer | None, day: PublishedDay) -> tuple[str, date, Collection[str]]:
-    """The value of what was supposed, its last day, and the depots next to the one of the page."""
+    """Return the value of the what-if, its last day, and its additional depots."""
     if answer is None:
         return "", day.target_date, ()
     supposed = answer.supposed
@@ -145,20 +145,21 @@ def _supposed(answer: WhatIfAnswer | None, day: PublishedDay) -> tuple[str, date
 
 
 def _suggested(answer: WhatIfAnswer | None, day: PublishedDay, levels: tuple[float, ...]) -> int:
-    """Orders that an override may begin with: of the answer, else the published median."""
+    """Suggest the orders of an override: those of the answer, else the published median."""
     return round(answer.after.orders if answer and answer.after.open else day.quantiles[levels.index(0.5)])
 
 
 def _answered(
     answer: WhatIfAnswer, some: bool, levels: tuple[float, ...], day: PublishedDay
 ) -> tuple[str, tuple[ComparisonRow, ...], tuple[ComparisonRow, ...], tuple[str, ...], str]:
-    """What was supposed, the depot's numbers and those of all, vans that move, and a remark."""
+    """Return the what-if in words, the numbers of the depot and of all, vans that move, and a
+    remark."""
     rows = comparison(answer, some), together(answer, some)
     return scenario_text(answer), *rows, moved_vans(answer), remark(answer, levels, day)
 
 
 def kind_and_value(choice: str, value: float | None) -> tuple[str, float | None]:
-    """Kind and value of an entry of the form's list: "promo:1" is `promo` with the value 1."""
+    """Split an entry of the form's list into kind and value: "promo:1" is `promo` with the value 1."""
     for ending, number in ((YES, 1.0), (NO, 0.0)):
         if choice.endswith(ending):
             return choice.removesuffix(ending), number
@@ -188,7 +189,7 @@ def _kind_options(options: PlanOptions, answer: WhatIfAnswer | None) -> tuple[Se
 
 
 def _scopes(depot_id: str, options: PlanOptions) -> tuple[SelectOption, ...]:
-    """Scopes of a wish or a question: the depot of the page, or its whole city."""
+    """Return the scopes of an override or a what-if: the page's depot, or its whole city."""
     scopes = [SelectOption(ALONE, depot_id, options.scope != CITY)]
     if options.city and options.city_depots > 1:
         text = ngettext(
@@ -203,8 +204,8 @@ def _scopes(depot_id: str, options: PlanOptions) -> tuple[SelectOption, ...]:
 
 
 def scenario_text(answer: WhatIfAnswer) -> str:
-    """ "promo is on", "the depot is closed", "300 orders a day at 3 depots, Thu 19 Jun – Fri 20
-    Jun"."""
+    """Describe a what-if: "promo is on", "the depot is closed", "300 orders a day at 3 depots, Thu
+    19 Jun – Fri 20 Jun"."""
     supposed = answer.supposed
     kind, value = supposed.kind, supposed.value
     if kind == ORDERS:
@@ -239,8 +240,8 @@ def _covariate(name: str, value: float) -> str:
 
 
 def together(answer: WhatIfAnswer, some: bool = False) -> tuple[ComparisonRow, ...]:
-    """Sums over several depots or days: their orders and drivers together, day by day, and what all
-    are expected to cost."""
+    """Return sums over several depots or days: their orders and drivers, day by day, and the
+    expected cost of all."""
     if len(answer.days) < 2 and len(answer.supposed.depot_ids) < 2:
         return ()
     rows = []
@@ -257,7 +258,7 @@ def together(answer: WhatIfAnswer, some: bool = False) -> tuple[ComparisonRow, .
 
 
 def moved_vans(answer: WhatIfAnswer) -> tuple[str, ...]:
-    """Sentences about which depots lose a van by it, and which win one, day by day."""
+    """Sentences on the depots that lose or get vans, day by day."""
     sentences = []
     for of_day in answer.days:
         moved = [vans for vans in answer.moved_vans if vans.target_date == of_day.target_date]
@@ -270,7 +271,7 @@ def moved_vans(answer: WhatIfAnswer) -> tuple[str, ...]:
 
 
 def _whose_vans(day: str, loses: bool, group: Sequence[MovedVans]) -> str:
-    """Depots that lose a van, or get one, with the vans that they have before and after."""
+    """Name depots that lose or get a van, with their vans before and after."""
     named = [f"{vans.depot_id} ({vans.before} → {vans.after})" for vans in group[:MOST_MOVED]]
     depots = display.listed(named)
     if len(group) > MOST_MOVED:
@@ -284,8 +285,8 @@ def _whose_vans(day: str, loses: bool, group: Sequence[MovedVans]) -> str:
 
 
 def what_if_sheet(answer: WhatIfAnswer) -> CsvSheet:
-    """A row for each number of the day, one for the orders of each other day, those of all depots
-    of the question together, and of the vans that move."""
+    """Return one row per number of the day, one for the orders of each other day, the sums over all
+    depots of the question, and the vans that move."""
     question, before, after = answer.supposed, asdict(answer.before), asdict(answer.after)
     numbers = [(question.target_date, name, before[name], after[name]) for name in before]
     others = [(day, ORDERS, now, then) for day, now, then in answer.week if day != question.target_date]
@@ -304,7 +305,7 @@ def what_if_sheet(answer: WhatIfAnswer) -> CsvSheet:
 
 
 def comparison(answer: WhatIfAnswer, some: bool = False) -> tuple[ComparisonRow, ...]:
-    """Orders, drivers, vans and money, those that the pipeline counts."""
+    """Return orders, drivers, vans and money, as far as the pipeline counts them."""
     published, changed = answer.before, answer.after
     rows = [
         ComparisonRow(_("Orders"), _orders(published), _orders(changed), _moved(_median(published), _median(changed))),
@@ -322,7 +323,7 @@ def comparison(answer: WhatIfAnswer, some: bool = False) -> tuple[ComparisonRow,
 
 
 def remark(answer: WhatIfAnswer, levels: tuple[float, ...], day: PublishedDay) -> str:
-    """Further remarks: an override that hides the model, other days that move."""
+    """Return remarks: an override that hides the model's number, and other days that change."""
     sentences = []
     if answer.overridden is not None and day.override is not None:
         override = override_sentence(day.override, levels)

@@ -1,4 +1,4 @@
-"""Published schedules in words: the state of each week, and each change since with its premium."""
+"""Published schedules in words: the state of each week, and each later change with its premium."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class WeekRow:
     monday: str
     name: str
     state: str  # in words
-    has_drafts: bool  # with days that nobody was told of
+    has_drafts: bool  # True if some days were not announced
 
 
 @dataclass(frozen=True)
@@ -39,24 +39,24 @@ class ChangeRow:
 
 @dataclass(frozen=True)
 class SchedulePage:
-    """Weeks of the publication, and changes since they were published, the newest first."""
+    """Weeks of the publication, and changes since they were published, newest first."""
 
     weeks: tuple[WeekRow, ...]
     changes: tuple[ChangeRow, ...]
-    more: int  # changes that the page leaves out
+    more: int  # changes not shown on the page
 
 
 @dataclass(frozen=True)
 class ScheduleOut:
     """Published schedule of the days ahead: the state of each week, and each publication and change
-    of a depot's day, the oldest first; money is in the unit of the declared costs."""
+    of a depot's day, oldest first; money is in the unit of the declared costs."""
 
     weeks: list[WeekState]
     changes: list[ScheduleChange]
 
 
 def schedule_out(edition: Edition) -> ScheduleOut:
-    """The schedule of the depots and days that a reader sees."""
+    """Return the schedule of the depots and days that a reader sees."""
     cells = {(depot.depot_id, day.target_date) for depot in edition.outline() for day in depot.days}
     first = min((day for _depot, day in cells), default=edition.head.cutoff)
     with edition.ledger.transaction() as connection:
@@ -66,7 +66,7 @@ def schedule_out(edition: Edition) -> ScheduleOut:
 
 
 def schedule_page(edition: Edition, spec: Spec) -> SchedulePage:
-    """The schedule as the page shows it."""
+    """Return the content of the page."""
     content = schedule_out(edition)
     zone, currency = ZoneInfo(edition.head.timezone), spec.staffing.currency if spec.staffing else None
     since = [change for change in reversed(content.changes) if change.premium is not None]
@@ -78,7 +78,7 @@ def schedule_page(edition: Edition, spec: Spec) -> SchedulePage:
 
 
 def schedule_lines(edition: Edition, spec: Spec) -> tuple[str, ...]:
-    """A line for each week of the publication, with its state."""
+    """Return one line per week of the publication, with its state."""
     rows = schedule_page(edition, spec).weeks
     return tuple(_("{week}: {state}", week=row.name, state=row.state) for row in rows)
 

@@ -1,1 +1,1 @@
-"""Views of how the product itself does: what is promised, and how that stands."""
+"""Views of the product's own reliability: service objectives, drift, canary and on-call facts."""

@@ -1,5 +1,4 @@
-"""The canary for the pages of champion and last nights: which new model is tried where, and its
-result."""
+"""Canary line of the champion and health pages: the new model on trial, its depots, and the result."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ class CanaryLine:
 
 
 def canary_line(trial: CanaryTrial | None, head: Head | None) -> CanaryLine | None:
-    """None where none was ever tried."""
+    """Return the line of a canary trial; None without one."""
     if trial is None:
         return None
     zone = zone_of(head)

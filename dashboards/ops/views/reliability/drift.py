@@ -1,5 +1,4 @@
-"""What drifts, for the page of the last nights and for a depot's page: who, since when, and by how
-much."""
+"""Drift, for the health page and the depot's page: its location, duration and size."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from dashboards.ops.reading.header import href
 from forecaster.core.language import _, ngettext
 from forecaster.ledger.drift import ALL, CLOSED, COVARIATE, DEPOT, LEVEL, SPREAD, Drift
 
-MOST = 20  # depots that are named
+MOST = 20  # depots that are listed
 
 
 @dataclass(frozen=True)
@@ -27,11 +26,11 @@ class DriftLine:
 class DriftList:
     # network, covariates and cities first, then the depots farthest from their past
     lines: tuple[DriftLine, ...]
-    others: int  # depots that are not named
+    others: int  # depots that are not listed
 
 
 def drift_list(drifts: Sequence[Drift]) -> DriftList | None:
-    """None where nothing drifts, or it is not known."""
+    """Return the list of drifts; None if there are none, or it is unknown."""
     if not drifts:
         return None
     order = lambda drift: (drift.part == DEPOT, drift.part != ALL, drift.part)  # noqa: E731
@@ -41,7 +40,7 @@ def drift_list(drifts: Sequence[Drift]) -> DriftList | None:
 
 
 def depot_sentence(drifts: Sequence[Drift]) -> str:
-    """Sentence about the drifts at one depot; empty where nothing does."""
+    """Sentence about the drifts at one depot; empty if there are none."""
     return " ".join(_sentence(drift) for drift in drifts)
 
 

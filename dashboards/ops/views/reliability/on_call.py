@@ -1,5 +1,4 @@
-"""On-call facts, for the page of the last nights: deadline, missed nights, waiting runs, answers,
-memory."""
+"""On-call facts, for the health page: deadline, missed runs, waiting runs, answers, memory."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from forecaster.core.language import N_, _
 from forecaster.monitoring import page_answers, readings
 
 DAY = timedelta(days=1)
-RUNBOOKS: Mapping[str, str] = {  # pages of dashboards/runbooks, and when each helps
+RUNBOOKS: Mapping[str, str] = {  # pages of dashboards/runbooks, with the symptom of each
     "stale-forecast": N_("nothing new is out"),
     "page-down": N_("nobody answers, or a ledger cannot be read"),
     "page-errors": N_("answers are errors, or slow"),
@@ -32,14 +31,14 @@ Readings = Mapping[tuple[str, ...], float]
 
 @dataclass(frozen=True)
 class OnCall:
-    """Facts (term, words), and runbooks (file, when it helps)."""
+    """Facts (term, description), and runbooks (file, symptom)."""
 
     facts: tuple[tuple[str, str], ...]
     runbooks: tuple[tuple[str, str], ...]
 
 
 def on_call(book: Logbook) -> OnCall | None:
-    """None for a reader who does not see every city, and where the page has no pipeline file."""
+    """Return the facts; None for a reader who does not see every city, and without a pipeline file."""
     if book.cities is not None or book.spec is None:
         return None
     known = {(row.name, *row.labels): row.value for row in readings.read(book.spec, book.ledger, book.now)}
@@ -66,7 +65,7 @@ def _sum(known: Readings, measure: str, label: str = "") -> float:
 
 
 def _answers(book: Logbook) -> Iterator[tuple[str, str]]:
-    """The page's answers of a day; none where no page counts them."""
+    """Yield the page's answers of the last day; none if no page counts them."""
     assert book.spec is not None
     answers = page_answers.between(book.spec.paths.page_answers, book.now - DAY, book.now)
     if answers.total:
@@ -76,7 +75,7 @@ def _answers(book: Logbook) -> Iterator[tuple[str, str]]:
 
 
 def _memory(book: Logbook) -> Iterator[tuple[str, str]]:
-    """The most memory that each process of the last night held."""
+    """Yield the peak memory of each process of the last run."""
     last = next((run for run in book.runs if run.finished_at is not None), None)
     held: Mapping[str, float] = ((last.measures if last else None) or {}).get("peak_memory_bytes", {})
     for process, most in held.items():

@@ -1,5 +1,4 @@
-"""What is promised (service level objectives), and how each promise stands, for the page of the
-last nights."""
+"""Service level objectives and their status, for the health page."""
 
 from __future__ import annotations
 
@@ -18,10 +17,10 @@ if TYPE_CHECKING:
 
     from forecaster.config import Spec
 
-NOT_KNOWN = "–"  # of a number
+NOT_KNOWN = "–"  # placeholder of a number
 QUALITIES = {"kept": "good", "burning": "fair", "broken": "bad", "unknown": "fair"}
 STATES = {"kept": N_("met"), "burning": N_("burning"), "broken": N_("broken"), "unknown": N_("not known")}
-TITLES = {  # key and name → what a promise is called
+TITLES = {  # key and name → title of an objective
     ("S1", "deadline"): N_("Nights published in time"),
     ("S2", "tier"): N_("Forecast by a model"),
     ("S3", "availability"): N_("Answers without an error"),
@@ -38,7 +37,7 @@ TITLES = {  # key and name → what a promise is called
 
 @dataclass(frozen=True)
 class PromiseLine:
-    """A promise, as the table shows it."""
+    """An objective, as the table shows it."""
 
     promise: str
     measured: str
@@ -46,18 +45,18 @@ class PromiseLine:
     quality: str  # "good", "fair" or "bad"
     budget: str
     burns: str
-    title: str  # in a few words
+    title: str  # short title
 
 
 @dataclass(frozen=True)
 class Promises:
     lines: tuple[PromiseLine, ...]
-    frozen: str  # why no night promotes a model; empty where it may
+    frozen: str  # reason why runs may not promote a model; empty if they may
 
 
 def promises(book: Logbook, spec: Spec | None) -> Promises | None:
-    """None where nothing is promised, and for a reader who does not see every city, of which these
-    numbers tell."""
+    """Return the objectives; None without any, and for a reader who does not see every city, whose
+    data these numbers include."""
     if spec is None or spec.slo is None or book.cities is not None:
         return None
     freeze = slo.freeze(spec, book.ledger, book.now)
@@ -68,7 +67,7 @@ def promises(book: Logbook, spec: Spec | None) -> Promises | None:
 
 
 def standings_of(book: Logbook) -> Sequence[Standing]:
-    """Standing of every declared objective; nothing where none is declared, and for readers of some
+    """Return the status of every declared objective; empty without any, and for readers of some
     cities."""
     if book.spec is None or book.spec.slo is None or book.cities is not None:
         return ()
@@ -76,7 +75,7 @@ def standings_of(book: Logbook) -> Sequence[Standing]:
 
 
 def standing_lines(book: Logbook) -> tuple[PromiseLine, ...]:
-    """The same for a table."""
+    """Return the same as lines of a table."""
     return tuple(map(_line, standings_of(book)))
 
 

@@ -1,2 +1,1 @@
-"""Plans of the week: the page of them, their rows in the API, and the files that planners' tools
-take."""
+"""Weekly plans of people: their page, their rows in the API, and the files for planners' tools."""

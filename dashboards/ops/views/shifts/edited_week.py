@@ -1,4 +1,5 @@
-"""Page on which a planner edits a depot's week: a choice for each person and day, and what the edits would do."""
+"""Page where a planner edits a depot's week: a choice per person and day, and a preview of the
+edits."""
 
 from __future__ import annotations
 
@@ -16,14 +17,14 @@ from forecaster.ledger.week_plan import Position, ShiftCover, WeekPlan
 from forecaster.planning.people.shift_edits import EditAnswer, Move, ShiftCandidate, ShiftEdit
 from forecaster.staffing.people.rule_sentences import FORBIDDING
 
-LEAVE, FREE = "-", "."  # values of a choice besides the names of shifts
+LEAVE, FREE = "-", "."  # values of a choice other than names of shifts
 SHOWN_DAYS = 7
-MOST_MOVES = 12  # of an answer; further ones are counted
+MOST_MOVES = 12  # of an answer; the others are counted
 
 
 @dataclass(frozen=True)
 class ShiftChoice:
-    """A choice of a person's day."""
+    """A choice for a person's day."""
 
     value: str
     text: str
@@ -32,7 +33,8 @@ class ShiftChoice:
 
 @dataclass(frozen=True)
 class PersonDayField:
-    """The field of a person's day; `by_hand`: a planner has set it; no choices of a day that is over."""
+    """The form field of a person's day; `by_hand` is true if a planner has set it. Past days have
+    no choices."""
 
     name: str
     label: str
@@ -50,7 +52,7 @@ class PersonRow:
 
 @dataclass(frozen=True)
 class OpenShift:
-    """A shift for which drivers are missing; its address ranks those who could take it."""
+    """An understaffed shift; its address ranks the people who could work it."""
 
     text: str
     href: str
@@ -63,7 +65,7 @@ class EditPage:
     href: str
     first: date
     days: tuple[tuple[str, str], ...]  # weekday and day of the month
-    earlier: str  # addresses; empty where there are no such days
+    earlier: str  # addresses; empty if there are no such days
     later: str
     people: tuple[PersonRow, ...]
     shifts: tuple[ShiftWeek, ...]
@@ -79,8 +81,8 @@ def edit_page(
     open_shift: tuple[date, str] | None = None,
     chosen: Sequence[date] = (),
 ) -> EditPage:
-    """The page of seven days from `first` on, or of `chosen` ones, with the choices of a form that was sent. Raises
-    NoPlans."""
+    """Return the page of seven days from `first`, or of the `chosen` ones, with the choices of a
+    submitted form. Raises NoPlans."""
     plans = edition.ledger.plans(edition.head.publication_id, depot.depot_id)
     week = depot_week(edition, depot)
     if not plans or week is None:
@@ -142,12 +144,12 @@ def _field(
 
 
 def field_name(place: int, day: date) -> str:
-    """The name of the field of the person at this place of the plan."""
+    """Return the field name of the person at this position of the plan."""
     return f"{place}.{day}"
 
 
 def edits_of(plan: WeekPlan, days: Sequence[date], sent: Mapping[str, str]) -> list[ShiftEdit]:
-    """The edits of a form: choices that are not what is set by hand already."""
+    """Return the edits of a form: choices that differ from what is set by hand already."""
     edits = []
     for place, who in enumerate(plan.positions):
         by_hand = dict(who.assigned)
@@ -160,24 +162,25 @@ def edits_of(plan: WeekPlan, days: Sequence[date], sent: Mapping[str, str]) -> l
 
 
 def fields_of(plan: WeekPlan, edits: Iterable[ShiftEdit]) -> dict[str, str]:
-    """The fields of a form that has these edits."""
+    """Return the form fields that express these edits."""
     places = {who.name: place for place, who in enumerate(plan.positions)}
     return {field_name(places[edit.person], edit.target_date): edit.shift or FREE for edit in edits}
 
 
 @dataclass(frozen=True)
 class AnswerText:
-    """An answer in words: what the edits cost, by day, who moves, and what the plan would do instead."""
+    """An answer in words: cost of the edits, by day, shifts that move, and the plan's own
+    alternative."""
 
     summary: str
-    days: tuple[tuple[str, str, str, str], ...]  # day, drivers, chance of being short, expected cost
+    days: tuple[tuple[str, str, str, str], ...]  # day, drivers, probability of a shortage, expected cost
     moves: tuple[str, ...]
     instead: str
     instead_moves: tuple[str, ...]
 
 
 def answer_text(answer: EditAnswer) -> AnswerText:
-    """The words of an answer."""
+    """Return an answer in words."""
     before, after = answer.cost
     change = after - before
     costs = {"before": _money(before), "after": _money(after), "amount": _money(abs(change))}
@@ -208,7 +211,7 @@ def answer_text(answer: EditAnswer) -> AnswerText:
 
 
 def candidate_texts(candidates: Sequence[ShiftCandidate]) -> tuple[str, ...]:
-    """A sentence for each candidate."""
+    """Return a sentence for each candidate."""
     return tuple(
         _("{person}: forbidden by {rule}", person=each.person, rule=_(FORBIDDING[each.forbidden_by]))
         if each.cost is None and each.forbidden_by

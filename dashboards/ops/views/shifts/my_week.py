@@ -1,4 +1,4 @@
-"""Page of a person's own week: the shifts of the days ahead, and what the person answered to each."""
+"""Page of a person's own week: the shifts of the days ahead, with the person's answers."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ from forecaster.staffing.people.roster_files import WeekFile
 
 @dataclass(frozen=True)
 class MyDay:
-    """A day of the person; `answers` are values of the form with their words, `offers` shifts that others offer."""
+    """A person's day; `answers` are form values with their labels, `offers` are shifts offered by
+    others."""
 
     date: date
     day: str
     shift: str  # empty: a free day
-    hours: str  # on the clocks of the depot
+    hours: str  # in the depot's time zone
     state: str
     answers: tuple[tuple[str, str], ...]
     offers: tuple[tuple[str, str], ...] = ()
 
 
 def my_file(edition: Edition, depot_id: str, person: str) -> WeekFile:
-    """The plan of one person. Raises NoSuchDepot, and NoPlans where they are not planned."""
+    """Return the plan of one person. Raises NoSuchDepot, and NoPlans if they are not planned."""
     file = week_file(edition, depot_id).of_person(person)
     if not file.weeks[0].plan.positions:
         raise NoPlans(_("you are no longer in the plan of {depot}; ask a planner", depot=depot_id))
@@ -41,7 +42,7 @@ def my_file(edition: Edition, depot_id: str, person: str) -> WeekFile:
 
 
 def my_week(edition: Edition, file: WeekFile) -> list[MyDay]:
-    """The days of the person of a file, from today on."""
+    """Return the days of a file's person, from today."""
     [week] = file.weeks
     [who], depot, zone = week.plan.positions, edition.depot(week.plan.depot_id), ZoneInfo(week.timezone)
     today, duties = in_zone(edition.front, week.timezone).today, {duty.date: duty for duty in who.duties}
@@ -63,7 +64,7 @@ def my_week(edition: Edition, file: WeekFile) -> list[MyDay]:
 
 
 def _with_wish(day: MyDay, *, is_wished: bool) -> MyDay:
-    """The day with the wish to be free, or what became of it."""
+    """Add the wish for a day off, or its result."""
     if not is_wished:
         return replace(day, answers=(*day.answers, ("wished", _("I would like this day off"))))
     state = _("You asked for this day off, but you are needed.") if day.shift else _("You asked for this day off.")
@@ -76,7 +77,7 @@ def _hours(duty: Duty, zone: ZoneInfo) -> str:
 
 
 def _offers(offers: Iterable[tuple[PersonDay, Duty]], who: Position, zone: ZoneInfo) -> tuple[tuple[str, str], ...]:
-    """The shifts that a person may take of those that others offer, with words."""
+    """Return the offered shifts that a person may take, with labels."""
     duties = {duty.shift: duty for _row, duty in offers if duty.shift not in who.cannot_work}
 
     def words(duty: Duty) -> str:

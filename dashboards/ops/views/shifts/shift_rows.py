@@ -1,5 +1,4 @@
-"""API schema of the plans of the week: a row for each shift of a person, and for each one that is
-open."""
+"""API schema of the weekly plans: one row per shift of a person, and per open shift."""
 
 from __future__ import annotations
 
@@ -14,8 +13,8 @@ from forecaster.staffing.people.roster_files import COLUMNS, OPEN, shift_rows
 
 @dataclass(frozen=True)
 class PersonShiftRow:
-    """A shift of a person, or one that is open (`person` is null then); local times of the depot
-    with their offset."""
+    """A person's shift, or an open one (then `person` is null); times are local to the depot, with
+    their offset."""
 
     depot: str
     city: str | None
@@ -35,7 +34,7 @@ class PersonShiftsOut:
 
 
 def person_shifts(edition: Edition) -> PersonShiftsOut:
-    """The rows of all depots that the reader sees; none where no people are planned."""
+    """Return the rows of all depots that the reader sees; none if no people are planned."""
     try:
         weeks = week_file(edition).weeks
     except NoPlans:

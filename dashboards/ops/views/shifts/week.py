@@ -1,5 +1,5 @@
-"""Page of the plans of the week: a depot's people and shifts by day, what is uncovered, and what
-each rule costs."""
+"""Page of the weekly plans: a depot's people and shifts by day, open shifts, and the cost of each
+rule."""
 
 from __future__ import annotations
 
@@ -21,13 +21,12 @@ from forecaster.planning.people.person_days import Answers, PersonDay
 from forecaster.staffing.people.roster_files import DepotWeek, WeekFile
 from forecaster.staffing.people.rule_sentences import rule_sentence, summary
 
-SATURDAY = 5  # as date.weekday counts
+SATURDAY = 5  # as in date.weekday
 FORMS = (("xlsx", "Excel"), ("ics", N_("Calendar")), ("csv", "CSV"))
 
 
 class NoPlans(LookupError):
-    """The publication plans no people, or not those of this depot; the message says so in a
-    sentence."""
+    """The publication plans no people, or not those of this depot; the message is a full sentence."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +36,14 @@ class PersonWeek:
     name: str
     cells: tuple[str, ...]
     hours: str
-    calendar: str  # the address of this person's calendar
-    # what the person answered to each day: a mark and words, empty where it was nothing
+    calendar: str  # address of this person's calendar
+    # the person's answer for each day: a mark and words, empty without an answer
     answers: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
 class CoverCell:
-    """Drivers of a shift of those it should have: "2", or "1/2" where some are missing."""
+    """Planned drivers of a shift: "2", or "1/2" if some are missing."""
 
     text: str
     short: bool
@@ -54,7 +53,7 @@ class CoverCell:
 class ShiftWeek:
     name: str
     letter: str
-    hours: str  # on the clocks of the depot
+    hours: str  # in the depot's time zone
     cells: tuple[CoverCell, ...]
 
 
@@ -62,7 +61,7 @@ class ShiftWeek:
 class DepotWeekPage:
     depot_id: str
     href: str
-    # weekday in two letters, day of the month, is it the day in front
+    # weekday in two letters, day of the month, True for the day in front
     days: tuple[tuple[str, str, bool], ...]
     people: tuple[PersonWeek, ...]
     shifts: tuple[ShiftWeek, ...]
@@ -70,13 +69,14 @@ class DepotWeekPage:
     uncovered: tuple[str, ...]
     rules: tuple[str, ...]
     files: tuple[tuple[str, str], ...]  # address, name
-    spread: tuple[tuple[str, ...], ...]  # person, weekend and late shifts, declined wishes, where they are spread
-    shares: str  # how orders of the day in front fall on shifts, where that is learned; else empty
+    # person, weekend and late shifts, declined wishes; empty unless burdens are balanced
+    spread: tuple[tuple[str, ...], ...]
+    shares: str  # learned split of the day's orders among shifts; else empty
 
 
 def week_file(edition: Edition, depot_id: str = "", city: str = "") -> WeekFile:
-    """The plans that the reader sees, of one depot, of a city, or all. Raises NoSuchDepot,
-    NoPlans."""
+    """Return the plans visible to the reader: of one depot, of a city, or all. Raises NoSuchDepot
+    and NoPlans."""
     depots = {depot.depot_id: depot for depot in edition.outline()}
     if depot_id and depot_id not in depots:
         raise NoSuchDepot(depot_id)
@@ -93,7 +93,7 @@ def _week(plan: WeekPlan, depot: PublishedDepot, zone: str) -> DepotWeek:
 
 
 def depot_week(edition: Edition, depot: PublishedDepot) -> DepotWeekPage | None:
-    """Week of a depot for the page; None where its people are not planned."""
+    """Return the week of a depot for the page; None if its people are not planned."""
     depot_id = depot.depot_id
     plans = edition.ledger.plans(edition.head.publication_id, depot_id)
     if not plans:
@@ -160,13 +160,12 @@ def _burden(position: Position, late: Sequence[str]) -> tuple[str, ...]:
 
 
 def files_of_all(city: str = "") -> list[tuple[str, str]]:
-    """Addresses and names of the plans of every depot, or of a city's, as files."""
+    """Return addresses and names of the plan files of all depots, or of a city's."""
     return [(f"/roster?{urlencode({'city': city, 'format': form})}", _(name)) for form, name in FORMS]
 
 
 def short_names(names: Sequence[str]) -> Mapping[str, str]:
-    """A name of one or two letters for each shift, each another one: first letters, else
-    numbers."""
+    """Return a unique short name for each shift: one or two initial letters, else numbers."""
     for length in (1, 2):
         letters = [name[:length].upper() for name in names]
         if len(set(letters)) == len(names):
@@ -175,7 +174,7 @@ def short_names(names: Sequence[str]) -> Mapping[str, str]:
 
 
 def _clock(plan: WeekPlan, shift: str, zone: ZoneInfo) -> str:
-    """Hours of a shift on the local clock, as on the first day that has it."""
+    """Return the hours of a shift in local time, as on its first day."""
     cover = next(cover for cover in plan.shifts if cover.shift == shift)
     return f"{cover.start.astimezone(zone):%H:%M}–{cover.end.astimezone(zone):%H:%M}"
 
@@ -188,7 +187,8 @@ def _cell(cover: ShiftCover | None) -> CoverCell:
 
 
 def _uncovered(cover: ShiftCover, plan: WeekPlan, zone: ZoneInfo) -> str:
-    """Missing drivers of a shift, and people who are off that day or cannot work it."""
+    """Describe the missing drivers of a shift, and the people who are off that day or cannot work
+    it."""
     start, end = cover.start.astimezone(zone), cover.end.astimezone(zone)
     values = {
         "day": display.day(cover.date),

@@ -1,7 +1,8 @@
-"""Workbook of a depot's week of people, read back: the shifts that a planner changed on its sheet "Week".
+"""Parses an edited workbook of a depot's weekly plan: the shifts that a planner changed on its
+sheet "Week".
 
-A changed cell is one that differs from what the file was made with, which its hidden sheet has. Whatever cannot be a
-shift, or has no place in the plan, is refused with its cell.
+A cell is changed if it differs from the exported value on the workbook's hidden sheet. A cell that
+is not a shift, or not in the plan, is rejected with its position.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ Planned = Mapping[tuple[str, str, date], str]  # shift of a depot's person on a 
 
 
 def changed_shifts(content: bytes, plan: WeekPlan, shifts: Collection[str]) -> list[ShiftEdit]:
-    """The changed cells of a depot's week; an empty one is a free day.
+    """Return the changed cells of a depot's week; an empty one is a free day.
 
-    Raises OverrideError for a file that has no week of people, for cells that are no shift or no free day, and for
-    changes of another depot. Raises MissingExtra.
+    Raises OverrideError for a file without a weekly plan, for cells that are neither a shift nor a
+    free day, and for changes of another depot. Raises MissingExtra.
     """
     sheets, faults = read_sheets(content, (WEEK, PUBLISHED)), list[str]()
     if not (sheets.get(WEEK) and all(len(row) == 4 for row in sheets.get(PUBLISHED) or [[]])):
@@ -52,7 +53,8 @@ def changed_shifts(content: bytes, plan: WeekPlan, shifts: Collection[str]) -> l
 
 
 def _changed(rows: Rows, before: Planned, faults: list[str]) -> Iterator[tuple[int, int, tuple[str, str, date], Any]]:
-    """Line, column, person's day and text of each cell that changed; rows and days without a place are faults."""
+    """Yield line, column, person's day and text of each changed cell; unknown rows and days are
+    faults."""
     people, days = {key[:2] for key in before}, {key[2] for key in before}
     columns = dict[int, date]()
     for column, cell in enumerate(rows[0][2:], 2):

@@ -1,1 +1,1 @@
-"""Days whose count is a lower bound of demand: those that are declared, and those that look so."""
+"""Days whose count is a lower bound of demand: declared ones and suspected ones."""

@@ -1,4 +1,4 @@
-"""Capped days as the pipeline file declares them: by a flag, a time of selling out, or a capacity."""
+"""Capped days as declared in the pipeline file: by a flag, a time of selling out, or a capacity."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from forecaster.demand.panel.grid import Cells
 
 
 def declares_limits(spec: Spec) -> bool:
-    """True if the pipeline file says on which days a count is a lower bound of demand."""
+    """True if the pipeline file declares days on which a count is a lower bound of demand."""
     return bool(spec.demand.columns.limits or spec.depot_capacity)
 
 
@@ -23,9 +23,9 @@ def capped_counts(
     counts: Floats, knowledge: Knowledge, at: Cells, attributes: Mapping[str, tuple[str, ...]], spec: Spec
 ) -> CappedCounts | None:
     """Counts (depots, days of the history) with the days on which they are lower bounds of demand;
-    None where nothing is declared, or no day of it was reached.
+    None if nothing is declared or no limit was reached.
 
-    The readings that are known lie at the cells `at`; `attributes` are words a depot, "" where not known.
+    The known readings lie at the cells `at`; `attributes` are words per depot, "" if unknown.
     """
     if not declares_limits(spec):
         return None
@@ -49,6 +49,6 @@ def capped_counts(
 
 
 def _capacities(attributes: Mapping[str, tuple[str, ...]], spec: Spec, depots: int) -> Doubles:
-    """The depots' own capacity, (depots,); NaN without one."""
+    """Own capacity of the depots, (depots,); NaN without one."""
     words = attributes.get(spec.depot_capacity or "", ("",) * depots)
     return np.array([float(word) if word else np.nan for word in words])

@@ -1,4 +1,5 @@
-"""Depots whose counts look capped: their largest counts are many and alike, where others thin out."""
+"""Depots whose counts look capped: many counts equal the largest, where other distributions thin
+out."""
 
 from __future__ import annotations
 
@@ -15,14 +16,16 @@ from forecaster.core.language.sentences import amount, counted, sentence
 from forecaster.core.panel import Panel
 
 RULE = "looks_capped"
-DAYS = 365  # of the last ones, that are looked at
-LEAST_DAYS = 56  # with a count above 0
-LEAST_AT, SHARE = 8, 0.03  # days at the limit, and of those with a count
-VALUES = 3  # distinct counts at least: fewer say nothing of a limit
-OFTEN, NEXT = 1.5, 3  # times as often as the next smaller count, at least; as often as each of these
-NEAR = 0.02  # of the limit, within which counts are at a limit that is not sharp
-WALL = 3.0  # times as many days as in any of the bands as wide below it
-WALL_OF_VANS = 1.5  # where the limit is what the depot's vans can deliver
+DAYS = 365  # last days examined
+LEAST_DAYS = 56  # days with a count above 0
+LEAST_AT, SHARE = 8, 0.03  # days at the limit, and their share of those with a count
+VALUES = 3  # minimum number of distinct counts: fewer show no limit
+# minimum factor over the frequency of the next smaller count; number of smaller counts that it must
+# at least equal
+OFTEN, NEXT = 1.5, 3
+NEAR = 0.02  # share of the limit within which counts are at a limit that is not sharp
+WALL = 3.0  # minimum factor over the days in any band of the same width below it
+WALL_OF_VANS = 1.5  # if the limit is what the depot's vans can deliver
 _PLACES, _NAMED = 50, 5
 
 
@@ -36,8 +39,7 @@ class Suspect(NamedTuple):
 
 
 def suspected_caps(panel: Panel, spec: Spec) -> tuple[Finding, ...]:
-    """A finding about the depots whose counts look capped, but for those of which capped days are
-    declared."""
+    """Finding about depots whose counts look capped, except those with declared capped days."""
     declared: Bools = np.any(panel.is_capped, axis=1)
     capacity = deliverable(panel, spec)
     at_limit = [each for each in suspects(panel.served, panel.open, capacity) if not declared[each.row]]
@@ -71,7 +73,7 @@ _BY_VANS = N_(
 
 
 def _places(panel: Panel, at_limit: Sequence[Suspect]) -> list[tuple[str, str]]:
-    """The newest days at the limit, depot by depot."""
+    """Newest days at the limit, by depot."""
     places: list[tuple[str, str]] = []
     for suspect in at_limit:
         width = NEAR * suspect.limit
@@ -81,8 +83,8 @@ def _places(panel: Panel, at_limit: Sequence[Suspect]) -> list[tuple[str, str]]:
 
 
 def deliverable(panel: Panel, spec: Spec) -> Doubles | None:
-    """Orders a day that each depot's own vans can deliver, (depots,); NaN where it is not known, None
-    where the pipeline file does not say it."""
+    """Orders per day that each depot's own vans can deliver, (depots,); NaN if unknown, None if the
+    pipeline file does not state it."""
     staffing, home = spec.staffing, spec.vans_home
     if staffing is None or staffing.vans is None or home is None:
         return None
@@ -91,10 +93,10 @@ def deliverable(panel: Panel, spec: Spec) -> Doubles | None:
 
 
 def suspects(served: Floats, is_open: Bools, capacity: Doubles | None = None) -> list[Suspect]:
-    """The depots whose counts (depots, days) look capped: the largest count comes more often than
-    any other, or the distribution ends at a wall. Without a cap it thins out towards its largest
-    values. `capacity` is what each depot can serve, (depots,), where it is known: a lower wall tells
-    there."""
+    """Depots whose counts (depots, days) look capped: the largest count is more frequent than any
+    other, or the distribution ends at a wall. Without a cap it thins out towards its largest
+    values. `capacity` is what each depot can serve, (depots,), if known: there a lower wall
+    suffices."""
     history = served.shape[1]
     known = np.isfinite(served) & is_open[:, :history] & (served > 0)
     known[:, : max(history - DAYS, 0)] = False
@@ -111,7 +113,7 @@ def _suspect(row: int, counts: Doubles, capacity: float) -> Suspect | None:
         return None
     if often[-1] >= max(least, OFTEN * often[-2], often[-1 - NEXT : -1].max()):
         return Suspect(row, limit, int(often[-1]), len(counts))
-    # bands of at least one of the steps in which counts come
+    # bands at least as wide as one step between counts
     width = max(NEAR * limit, float(np.diff(values).min()))
     bands = np.histogram(counts, limit - width * np.arange(4, -1, -1.0) + 1e-6 * width)[0]
     wall = WALL_OF_VANS if abs(limit - capacity) <= NEAR * limit else WALL

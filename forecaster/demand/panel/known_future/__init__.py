@@ -1,2 +1,2 @@
-"""Covariates that are known ahead: their values, the usual ones in place of others, and forecasts
-held back."""
+"""Known-future covariates: their values, the usual values that replace others, and held-back
+forecasts."""

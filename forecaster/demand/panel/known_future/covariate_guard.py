@@ -1,4 +1,4 @@
-"""Hold back forecasts far outside all that a depot ever had, where covariates cause them."""
+"""Hold back forecasts far outside all of a depot's counts if covariates cause them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from forecaster.core.naive_quantiles import largest_count
 from forecaster.core.panel import Panel
 from forecaster.demand.panel.known_future.usual_covariates import usual_ahead
 
-MAX_NAMED = 5  # depots
-# above the largest count of a depot's open days, or below its smallest, from which on a median is
-# odd
+MAX_NAMED = 5  # depots named
+# factor above the largest count of a depot's open days, or below its smallest, from which a median
+# is odd
 TIMES = 4.0
 
 NOTES = (
@@ -34,7 +34,7 @@ def without_odd_covariates(
     predicted: Forecast, panel: Panel, predict: Callable[[Panel], Forecast]
 ) -> tuple[Forecast, Panel, list[tuple[str, str]]]:
     """The forecast and its panel, with the usual covariates for depots whose medians are odd only
-    because of theirs; and a note in full and for readers where there are any."""
+    because of theirs; plus, if there are any, a detailed note and one for readers."""
     names = panel.encoding.covariates
     odd = _odd(predicted, panel)
     if not names or not odd.any():
@@ -57,7 +57,7 @@ def without_odd_covariates(
 
 
 def _odd(predicted: Forecast, panel: Panel) -> Bools:
-    """The open days ahead (depots, horizon) whose median is far above, or below, every count of a
+    """Mark open days ahead, (depots, horizon), whose median is far above or below every count of a
     settled depot."""
     observed = np.isfinite(panel.demand) & panel.open[:, : panel.history]
     smallest = np.where(observed, panel.demand, np.inf).min(axis=1, initial=np.inf)

@@ -1,5 +1,5 @@
-"""Known-future covariates as numbers: numeric columns, one-hot words, kinds of events; and which
-are not believable."""
+"""Known-future covariates as numbers: numeric columns, one-hot words and kinds of events; and
+checks for implausible values."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from forecaster.demand.panel.known_future.usual_covariates import (
 )
 from forecaster.errors import NoUsableData, SpecError
 
-MAX_WORDS = 32  # indicators a covariate of words
-ABREAST = 128  # depots
-PLACES = 50  # depots and days that a finding names
+MAX_WORDS = 32  # indicators per covariate of words
+ABREAST = 128  # depots processed at a time
+PLACES = 50  # depots and days named in a finding
 RULE, FAR_RULE = "covariate_missing", "covariate_outlier"
-ENDED_DAYS = 28  # of the past without a value on some of them, from which on the past is a finding
-_NOTHING = ("", "0", "nan")  # words that say that nothing is special
+ENDED_DAYS = 28  # last days of the past; missing values on some of them make the past a finding
+_NOTHING = ("", "0", "nan")  # words for "nothing special"
 
 
 def learn_encoding(frame: pd.DataFrame, at: Cells, spec: Spec) -> tuple[str, ...]:
-    """The covariates in the order of the panel's last axis: one a column of numbers or kind of
-    event, and one for each of the most frequent words of a column of words."""
+    """Covariates in the order of the panel's last axis: one per numeric column or kind of event,
+    and one for each of the most frequent words of a column of words."""
     names: list[str] = []
     inside = at.cell < at.outside
     for name in spec.calendar.known_future:
@@ -54,19 +54,19 @@ def learn_encoding(frame: pd.DataFrame, at: Cells, spec: Spec) -> tuple[str, ...
 
 
 def most_frequent(count: Any, most: int) -> list[str]:
-    """The words with the highest counts; of equal ones the first in the alphabet."""
+    """Words with the highest counts; ties in alphabetical order."""
     return [str(word) for word in count.sort_index().sort_values(ascending=False, kind="stable").index[:most]]
 
 
 def covariate_values(
     frame: pd.DataFrame, at: Cells, is_open: Bools, announced: AnnouncedEvents, encoding: Encoding, spec: Spec
 ) -> Floats:
-    """(depots, days, covariates) in the order of the encoding.
+    """Values of the covariates, (depots, days, covariates), in the order of the encoding.
 
-    Ahead and on counted days the usual value (`usual_covariates`) stands for one that is missing or
-    far outside its history; 0 elsewhere, and where a source mostly has no value, as blanks then
-    mean "nothing special". Raises NoUsableData for a covariate that is nowhere to be found, or was
-    numbers in training and is words now.
+    Ahead and on counted days, missing values and values far outside the history are replaced by the
+    usual value (`usual_covariates`). They are 0 elsewhere, and where a source mostly has no value,
+    since blanks then mean "nothing special". Raises NoUsableData for a covariate that cannot be
+    found anywhere, or was numeric in training and is words now.
     """
     result = np.zeros((*at.grid.shape, len(encoding.covariates)), np.float32)
     indicators: dict[str, dict[int, str]] = {}  # column of words → place on the last axis → word
@@ -95,8 +95,7 @@ def covariate_values(
 
 
 def _indicate(result: Floats, column: Any, word_at: Mapping[int, str], at: Cells, needs: _Needs) -> None:
-    """1 in the place of the word that a day has; a few depots at a time, which stay in the
-    processor's cache."""
+    """Set 1 at the word of each day; a few depots at a time, which fit into the processor's cache."""
     words, codes = coded(column)
     day_codes = at.spread(codes, -1, np.int32)
     places = words.astype("str").get_indexer(pd.Index(list(word_at.values()), dtype="str"))
@@ -125,7 +124,7 @@ class _Needs(NamedTuple):
         return cls(needed, at.grid.history)
 
     def is_usual(self, known: Bools) -> bool:
-        """Whether the source has the covariate on half of the past days with a count, so that a
+        """True if the source has the covariate on half of the past days with a count, so that a
         blank is a gap."""
         past = self.needed[:, : self.history]
         return bool(past.any()) and 2 * int((known[:, : self.history] & past).sum()) >= int(past.sum())
@@ -133,13 +132,13 @@ class _Needs(NamedTuple):
 
 class _Believable(NamedTuple):
     values: Floats  # (depots, days), NaN = missing, or far outside the history
-    far: Bools | None  # None: no value is
-    known: tuple[float, float] | None  # the range of the history
-    changed: UnitChange | None = None  # from which day on none is in the unit of the history
+    far: Bools | None  # None: no value is far
+    known: tuple[float, float] | None  # range of the history
+    changed: UnitChange | None = None  # day from which no value is in the unit of the history
 
 
 def _believable(values: Floats, history: int) -> _Believable:
-    """Takes `values` for its own."""
+    """Values with implausible ones set to NaN; overwrites `values`."""
     if changed := unit_change(values, history):
         of_other_unit = np.isfinite(values) & (np.arange(values.shape[1]) >= changed.day)
         values[of_other_unit] = np.nan
@@ -153,15 +152,15 @@ def _believable(values: Floats, history: int) -> _Believable:
 
 
 def _middle(values: Floats) -> float:
-    """The median of all known values; 0 where there is none."""
+    """Median of all known values; 0 if there is none."""
     known = values[np.isfinite(values)]
     return float(np.median(known)) if len(known) else 0.0
 
 
 def covariate_findings(knowledge: Knowledge, panel: Panel, spec: Spec) -> tuple[Finding, ...]:
-    """Findings for covariates of the demand source that have no value, or one far outside their
-    history, on open days of the horizon or on counted days of the past; those that lack the same
-    days are one finding."""
+    """Findings about covariates of the demand source without a value, or with one far outside their
+    history, on open days of the horizon or on counted days of the past; covariates that lack the
+    same days share one finding."""
     frame = knowledge.demand
     names = [name for name in spec.calendar.known_future if name in frame and not _is_opening(name, spec)]
     if not names:
@@ -189,8 +188,8 @@ def covariate_findings(knowledge: Knowledge, panel: Panel, spec: Spec) -> tuple[
 
 
 def _windows(missing: Bools, is_usual: bool, history: int) -> Iterator[Bools]:
-    """The missing cells of the horizon, and those of the past where the last weeks have some, each
-    if there are any."""
+    """Missing cells of the horizon, and those of the past if its last weeks have some; each only if
+    there are any."""
     days = np.arange(missing.shape[1])
     if missing[:, history:].any():
         yield missing & (days >= history)
@@ -269,7 +268,7 @@ def _finding(rule: str, message: Sentence, concerned: Bools, panel: Panel, spec:
 
 
 def _is_opening(name: str, spec: Spec) -> bool:
-    """Is it the depots' being open, which has an expectation of its own?"""
+    """True for the covariate of being open, which has its own expectation."""
     return name == "open" and spec.demand.columns.open is not None
 
 
@@ -288,8 +287,8 @@ def _numbers(column: Any, name: str) -> Any:
 def refuse_unknown_days(
     knowledge: Knowledge, panel: Panel, covariates: Sequence[str], strangers: Sequence[str] = ()
 ) -> None:
-    """Raises SpecError where a covariate is not known of a day ahead on which its depot is open: as
-    0 it would say something. Among the `strangers` is the name of which it may have been given."""
+    """Raise SpecError if a covariate is unknown on a day ahead on which its depot is open: 0 would
+    be a statement. `strangers` are unknown names, one of which may be meant for the depot."""
     ahead, rows = panel.days[panel.history :], {depot: row for row, depot in enumerate(panel.depot_ids)}
     demand = knowledge.demand[(knowledge.demand["date"] >= ahead[0]) & knowledge.demand["depot_id"].isin(rows)]
     places = (

@@ -1,8 +1,8 @@
-"""The usual value of a covariate, which replaces missing values, values far outside its history, and
+"""Usual values of a covariate, which replace missing values, values far outside its history, and
 values in another unit.
 
-Usual is the median of the same weekdays of the season a year and two years ago, else of the last
-eight weeks, else of the depot's known days.
+The usual value is the median of the same weekdays of the season one and two years ago, else of the
+last eight weeks, else of the depot's known days.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from forecaster.core.arrays import Bools, Floats
 
 SEASON = (*range(50, 55), *range(102, 107))  # weeks ago
 RECENT = tuple(range(1, 9))  # weeks ago
-LEAST = 3  # known values that make a usual one
-LEAST_DAYS = 28  # known days of history, before which nothing is far outside of it
+LEAST = 3  # known values needed for a usual one
+LEAST_DAYS = 28  # known days of history needed to judge a value as far outside
 # numbers that stand for "not known"
 CODES = (-99.0, -999.0, -9999.0, -99999.0, -32768.0, 99.0, 999.0, 9999.0, 99999.0, 32767.0)
 
-SINCE = 28  # days ago at most that a unit may have changed
-WEEKS = 8  # before it that are compared
+SINCE = 28  # maximum days since a change of unit
+WEEKS = 8  # weeks compared before it
 LEAST_SINCE = 3  # known days since then
-SAMPLE = 1000  # depots at least that tell, where there are as many
-SUDDEN, STEADY = 2.0, 1.5  # times the largest step from day to day before
-# unit → factor and offset of the values before
+SAMPLE = 1000  # minimum number of depots sampled, if there are as many
+SUDDEN, STEADY = 2.0, 1.5  # factors of the largest daily step before
+# unit → factor and offset to convert the earlier values
 UNITS: Mapping[str, tuple[float, float]] = {"°C → °F": (1.8, 32.0), "°F → °C": (1 / 1.8, -32 / 1.8)}
 
 
 class UnitChange(NamedTuple):
-    """A day from which on a covariate is in another unit, as the one of UNITS, and its range in the
-    weeks before."""
+    """Day from which a covariate is in another unit (a key of UNITS), and its range in the weeks
+    before."""
 
     day: int
     unit: str
@@ -42,9 +42,9 @@ class UnitChange(NamedTuple):
 
 
 def unit_change(values: Floats, history: int) -> UnitChange | None:
-    """The first of the last days (depots, days) from which on a covariate is outside the range of
-    the weeks before it, after a sudden step, and goes on steadily once it is taken back from another
-    unit; the medians of the depots tell."""
+    """First recent day from which a covariate (depots, days) leaves the range of the weeks before
+    after a sudden step, and continues steadily once converted back from another unit; judged by the
+    medians of the depots."""
     first = max(history - SINCE - 7 * WEEKS, 0)
     medians = _medians(values[:: max(len(values) // SAMPLE, 1), first:].T)
     for day in range(max(history - SINCE, LEAST_DAYS), history + 1):
@@ -65,9 +65,9 @@ def unit_change(values: Floats, history: int) -> UnitChange | None:
 
 
 def known_range(history: Floats) -> tuple[float, float] | None:
-    """The lowest and the highest value of a covariate's history (depots, days), NaN = not known;
-    None where fewer than `LEAST_DAYS` days are known. An extreme that is a code for "not known" and
-    far outside of the others is left out."""
+    """Lowest and highest value of a covariate's history (depots, days), NaN = unknown; None if
+    fewer than `LEAST_DAYS` days are known. An extreme that is a code for "unknown" and far from the
+    other values is ignored."""
     low, high = _ends(history)
     while code := next((end for end in (low, high) if end in CODES), None):
         others = np.where(history == np.float32(code), np.nan, history)
@@ -80,8 +80,8 @@ def known_range(history: Floats) -> tuple[float, float] | None:
 
 
 def is_far(values: Floats, known: tuple[float, float]) -> Bools:
-    """Marks values outside the range of the history by more than that range, or than half of its
-    largest number."""
+    """Mark values outside the range of the history by more than that range, or by more than half of
+    its largest absolute value."""
     low, high = known
     margin = max(high - low, max(abs(low), abs(high)) / 2, 1.0)
     far: Bools = (values < low - margin) | (values > high + margin)
@@ -89,8 +89,8 @@ def is_far(values: Floats, known: tuple[float, float]) -> Bools:
 
 
 def with_usual(values: Floats, needed: Bools, *, of_nobody: float) -> Floats:
-    """The values (depots, days) with the usual one where NaN stands and one is `needed`; a depot of
-    which nothing is known gets `of_nobody`."""
+    """Values (depots, days) with the usual one where NaN is `needed`; depots without any known
+    value get `of_nobody`."""
     rows, days = np.nonzero(np.isnan(values) & needed)
     if not len(rows):
         return values
@@ -109,7 +109,7 @@ def with_usual(values: Floats, needed: Bools, *, of_nobody: float) -> Floats:
 
 def usual_ahead(covariates: Floats, history: int, kept: NDArray[np.intp]) -> Floats:
     """Covariates (depots, days, covariates) with the usual values on the days after the `history`,
-    but for those at the places `kept`."""
+    except those at the positions `kept`."""
     result = covariates.copy()
     ahead = np.broadcast_to(np.arange(covariates.shape[1]) >= history, covariates.shape[:2])
     for index in set(range(covariates.shape[2])) - set(kept.tolist()):
@@ -123,7 +123,7 @@ def _ends(values: Floats) -> tuple[float, float]:
 
 
 def _medians(values: Floats) -> Floats:
-    """The lower median of each row, one of its values; NaN where none is known."""
+    """Lower median of each row, which is one of its values; NaN if none is known."""
     ranked = np.sort(values, axis=1)  # NaN last
     middle = np.maximum(np.isfinite(values).sum(axis=1) - 1, 0) // 2
     medians: Floats = ranked[np.arange(len(values)), middle]

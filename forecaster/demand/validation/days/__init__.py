@@ -1,1 +1,1 @@
-"""How days are written: the forms that are tried, and the order of day, month and year."""
+"""Notation of days: the forms that are tried, and the order of day, month and year."""

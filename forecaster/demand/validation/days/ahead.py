@@ -1,5 +1,5 @@
-"""Counts of 0 on days that are not over, in rows that say what is known ahead: they are set aside, and
-the rest of the row is taken."""
+"""Zero counts on days that are not over, in rows with values known ahead: the counts are set aside,
+and the rest of the row is accepted."""
 
 from __future__ import annotations
 
@@ -20,15 +20,14 @@ _PLACES = 50
 
 
 class ZerosAhead:
-    """The zeros of a feed on days that were not over when they were recorded, block after block."""
+    """Zeros of a feed on days that were not over when recorded, block after block."""
 
     def __init__(self, spec: Spec) -> None:
         self._spec, self._rows, self._first = spec, 0, ""
         self._places: list[tuple[str, str]] = []
 
     def of(self, typed: pd.DataFrame, is_ahead: Bools, covariates: Collection[str], block: pd.DataFrame) -> Bools:
-        """Marks the counts that are set aside: zeros of rows with a covariate, or which say whether a
-        depot is open."""
+        """Mark the counts that are set aside: zeros of rows with a covariate or an open flag."""
         demand = self._spec.demand
         if demand.aggregate != "none" or RULE in demand.rules.severity or not is_ahead.any():
             return np.zeros(len(typed), np.bool_)
@@ -52,5 +51,5 @@ class ZerosAhead:
         self._places += zip(depots.head(_PLACES), days.head(_PLACES), strict=True)
 
     def findings(self) -> list[Finding]:
-        """A finding where a count was set aside."""
+        """Finding if a count was set aside."""
         return [Finding(RULE, "warn", self._rows, self._first, tuple(self._places[:_PLACES]))] if self._rows else []

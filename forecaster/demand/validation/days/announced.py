@@ -1,5 +1,5 @@
-"""Days that a source beside the readings announces, such as those of events: what is written as the
-midnight of another zone is the day as it is written."""
+"""Days announced by other sources than the readings, such as events: the midnight of another zone
+is the day as written."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Column = Any  # a pandas Series
 
 
 def announced_days(column: Column, zone: ZoneInfo, notation: Notation) -> tuple[Column, Column]:
-    """The days of a column, NaT where it has none, and which of them are others than those of the
+    """Days of a column, NaT if there is none, and a mark where they differ from the days of the
     instants in the zone.
 
-    Where all instants are midnight as they are written, or the end of a day, their days are those
-    that are written; where they are midnights of one other zone, those of that zone.
+    If all instants as written are midnight, or the end of a day, their days are the written ones;
+    if they are midnights of one other zone, those of that zone.
     """
     local = days(column, zone, notation)
     texts = _texts(column)
@@ -37,7 +37,7 @@ def announced_days(column: Column, zone: ZoneInfo, notation: Notation) -> tuple[
 
 
 def _texts(column: Column) -> Column:
-    """Instants as they are written; typed ones in UTC."""
+    """Instants as written; typed ones in UTC."""
     if pd.api.types.is_datetime64_any_dtype(column):
         form = "%Y-%m-%dT%H:%M:%S" + ("Z" if column.dt.tz is not None else "")
         return column.dt.strftime(form).fillna("").astype("str")

@@ -1,5 +1,5 @@
-"""Business days that begin later than midnight (`demand.day_starts`): rows after midnight belong to
-the day before."""
+"""Business days that begin after midnight (`demand.day_starts`): rows after midnight belong to the
+day before."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class BusinessDays:
         self._rows, self._timeless, self._first = 0, 0, ""
         self._has_times = False
         self.first_day: int | None = None
-        """First calendar day of the feed, in days since 1970: of the one before no evening came."""
+        """First calendar day of the feed, in days since 1970: the day before has no evening."""
 
     def of(self, date: Column, half: NDArray[np.int8], block: pd.DataFrame) -> Column:
-        """Business day of each row, by its calendar day and its half hour of the clock."""
+        """Business day of each row, from its calendar day and half hour."""
         is_dated = date.notna().to_numpy()
         if not is_dated.any():
             return date
@@ -48,7 +48,7 @@ class BusinessDays:
         return date - pd.to_timedelta(is_before.astype(int), unit="D")
 
     def findings(self) -> list[Finding]:
-        """A finding where rows have no time of day; where they are few, it only warns."""
+        """Finding about rows without a time of day; if they are few, it only warns."""
         timeless = self._timeless if self._has_times else self._rows
         if not timeless:
             return []

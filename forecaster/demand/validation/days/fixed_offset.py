@@ -1,5 +1,5 @@
-"""Whether the stamps of a feed keep one offset from UTC all year, and so fall on other days than the
-one that is meant, while the clocks of the depots change."""
+"""Detection of stamps that keep one offset from UTC all year, and so fall on the wrong days, while
+the clocks of the depots change."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from forecaster.demand.parsing import utc_as_z
 
 _DAY, _HOUR = 86_400, 3_600  # s
 _TAIL = r"[T ][0-9:.]+ ?(Z|[+-][0-9]{2}(?::?[0-9]{2})?)$"
-FEW_DAYS = 3  # fewer stamps may be so by chance
-_FIRST = 1_000  # instants that tell whether there are few times
-FEW_TIMES = 3  # of day, at which the stamps of days may stand
+FEW_DAYS = 3  # fewer stamps may match by chance
+_FIRST = 1_000  # instants sampled to check for few times of day
+FEW_TIMES = 3  # maximum number of times of day of stamps of days
 _ETC = -12, 14  # hours of the offsets that have a zone of their own
 Column = Any  # a pandas Series
 
 
 class FixedOffset(NamedTuple):
-    """An offset from UTC in s that stamps keep all year."""
+    """Offset from UTC in s that stamps keep all year."""
 
     offset: int
-    zone: str | None  # that has this offset all year; None: none does
+    zone: str | None  # zone with this offset all year; None if there is none
     is_written: bool  # in the stamps themselves
-    example: int  # the last instant, in s since 1970, that falls on another day where the depots are
+    example: int  # last instant, in s since 1970, that falls on another day at the depots
 
     def wall_time(self) -> pd.Timestamp:
-        """The example as the clock of the offset shows it."""
+        """The example as shown by a clock with this offset."""
         return pd.Timestamp(self.example + self.offset, unit="s")
 
 
 class OffsetStamps:
-    """The instants of a feed, block after block, as long as they are written with one offset, at few
-    times of day."""
+    """Instants of a feed, block after block, while they are written with one offset, at few times
+    of day."""
 
     def __init__(self) -> None:
         self.open = True
@@ -43,8 +43,8 @@ class OffsetStamps:
         self._seconds: dict[str, Any] = {}  # zone of the depots → distinct instants, s since 1970
 
     def look_at(self, dates: Column, zone: ZoneInfo | None) -> None:
-        """`dates` are instants or the distinct texts with a time of day; without a zone, they are
-        tried alone."""
+        """Check instants, or distinct texts with a time of day; without a zone, they are only
+        checked."""
         if not (self.open and len(dates)):
             return
         written = _written_offset(dates)
@@ -55,7 +55,7 @@ class OffsetStamps:
             self._seconds[zone.key] = np.union1d(before, _instants(dates))
 
     def found(self) -> tuple[str, FixedOffset] | None:
-        """The first zone of depots in which the stamps fall on other days, and their offset."""
+        """First zone of depots in which the stamps fall on other days, and their offset."""
         for key, seconds in self._seconds.items() if self.open else ():
             if fixed := fixed_offset(seconds, ZoneInfo(key), self._written or 0):
                 return key, fixed
@@ -63,7 +63,7 @@ class OffsetStamps:
 
 
 def of_column(dates: Column, zone: ZoneInfo) -> FixedOffset | None:
-    """The offset of the distinct stamps of a column, where they fall on other days in this zone."""
+    """Offset of the distinct stamps of a column, if they fall on other days in this zone."""
     stamps = OffsetStamps()
     stamps.look_at(dates, zone)
     found = stamps.found()
@@ -71,8 +71,8 @@ def of_column(dates: Column, zone: ZoneInfo) -> FixedOffset | None:
 
 
 def _written_offset(dates: Column) -> int | None:
-    """The offset from UTC in s that all of these stamps have, at few times of day; 0 for UTC, and
-    None where there are several, or none."""
+    """Offset from UTC in s shared by all of these stamps, at few times of day; 0 for UTC, None if
+    there are several offsets, or none."""
     if pd.api.types.is_datetime64_any_dtype(dates):
         is_open = dates.dt.tz is not None and len(np.unique(_instants(dates.head(_FIRST)) % _DAY)) <= FEW_TIMES
         return 0 if is_open else None
@@ -87,7 +87,7 @@ def _written_offset(dates: Column) -> int | None:
 
 
 def _instants(dates: Column) -> Any:
-    """The distinct instants, in s since 1970."""
+    """Distinct instants, in s since 1970."""
     if pd.api.types.is_datetime64_any_dtype(dates):
         in_utc = dates.dropna().dt.tz_convert("UTC").dt.tz_localize(None)
     else:
@@ -97,12 +97,12 @@ def _instants(dates: Column) -> Any:
 
 
 def fixed_offset(seconds: Any, zone: ZoneInfo, written: int) -> FixedOffset | None:
-    """The offset of all instants, in s since 1970, that stand at few times of day, or in UTC at
-    one, where their days are others than those in the zone of the depots; None where they are not.
+    """Offset of all instants (s since 1970) at few times of day, or in UTC at one time, if their
+    days differ from those in the zone of the depots; None otherwise.
 
-    `written` is the offset that the stamps are written with, 0 for UTC. An offset that the zone
-    never has is that of a clock elsewhere. In UTC the stamps may be local midnights of the one
-    half of the year, else they are read in standard time.
+    `written` is the offset with which the stamps are written, 0 for UTC. An offset that the zone
+    never has belongs to a clock elsewhere. In UTC the stamps may be local midnights during half of
+    the year; else they are read in standard time.
     """
     times = np.unique(seconds % _DAY)
     if len(seconds) < FEW_DAYS or len(times) > (FEW_TIMES if written else 1):
@@ -114,32 +114,32 @@ def fixed_offset(seconds: Any, zone: ZoneInfo, written: int) -> FixedOffset | No
         return None
     local = pd.to_datetime(seconds, unit="s", utc=True).tz_convert(zone).tz_localize(None)
     is_other = (seconds + offset) // _DAY != local.to_numpy("datetime64[D]").astype(np.int64)
-    # in UTC a day that is another all year is what the zone says
+    # in UTC, a day that differs all year is due to the zone itself
     if not is_other.any() or (not written and is_other.all()):
         return None
     return FixedOffset(offset, _zone(offset, seconds), bool(written), int(seconds[np.flatnonzero(is_other)[-1]]))
 
 
 def offsets(newest: pd.Timestamp, zone: ZoneInfo) -> list[int]:
-    """The offsets of a zone in the year up to an instant, in s, standard time first."""
+    """Offsets of a zone in the year up to an instant, in s, standard time first."""
     year = pd.date_range(newest - pd.Timedelta(days=360), newest, periods=13)
     return sorted(set(_offsets_at(year, zone)))
 
 
 def _offsets_at(instants: pd.DatetimeIndex, zone: ZoneInfo) -> list[int]:
-    """The offset in s of a zone at each of some instants."""
+    """Offset of a zone in s at each instant."""
     differences = instants.tz_convert(zone).tz_localize(None) - instants.tz_localize(None)
     return [round(difference.total_seconds()) for difference in differences]
 
 
 def name_of(offset: int) -> str:
-    """An offset in s as in UTC+01:00; UTC for none."""
+    """Name of an offset in s, such as UTC+01:00; UTC for 0."""
     hours, rest = divmod(abs(offset) // 60, 60)
     return f"UTC{'+' if offset > 0 else '-'}{hours:02d}:{rest:02d}" if offset else "UTC"
 
 
 def _zone(offset: int, seconds: Any) -> str | None:
-    """A zone that has an offset at all of these instants."""
+    """A zone that has this offset at all of these instants."""
     hours, rest = divmod(offset, _HOUR)
     if offset == 0:
         return "UTC"

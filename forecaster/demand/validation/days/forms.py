@@ -1,5 +1,4 @@
-"""Forms in which days are written as text: those that are tried, and which of several that read it
-is the likeliest."""
+"""Text forms of days: those that are tried, and the likeliest of several that fit."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ Days = Any  # a pandas Series
 
 
 def day_forms() -> Iterator[str]:
-    """All forms, the usual ones first."""
+    """All forms, the common ones first."""
     for time in _TIMES:
         for form in _DAYS:
             for separator in _SEPARATORS if "/" in form else ("/",):
@@ -42,12 +41,11 @@ def day_forms() -> Iterator[str]:
 
 
 def likeliest(read: Mapping[str, Days]) -> list[str]:
-    """Forms, each with the days as which it reads one text, the likeliest first.
+    """Forms, each with the days that it reads from the same text, the likeliest first.
 
-    It is the one of which the most days follow upon another, or else of which they stand closest;
-    among equals the first. A form that takes for the day what the likeliest takes for a year of two
-    digits is listed only where it is its equal: it reads most of what the other reads, in days that
-    are years apart.
+    The likeliest form has the most consecutive days, or else the smallest gaps; among equals, the
+    first. A form that reads as the day what the likeliest reads as a two-digit year is listed only
+    if it is equally likely: it reads most of the same texts, as days that are years apart.
     """
     spread = {form: _spread(days) for form, days in read.items()}
     ranked = sorted(read, key=spread.__getitem__)
@@ -55,8 +53,7 @@ def likeliest(read: Mapping[str, Days]) -> list[str]:
 
 
 def _spread(days: Days) -> tuple[float, float]:
-    """The share of days that do not follow upon another, and how many days later the next one comes
-    as a rule."""
+    """Share of days that do not follow another day, and the median gap."""
     gaps = np.diff(np.unique(day_numbers(days.dropna().to_numpy())))
     return (float((gaps != 1).mean()), float(np.median(gaps))) if len(gaps) else (1.0, 0.0)
 

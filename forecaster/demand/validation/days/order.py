@@ -1,5 +1,4 @@
-"""Days read with day and month, or day and year, in each other's place: far apart, and dense the
-other way round."""
+"""Days read with day and month, or day and year, swapped: far apart, and dense in the other order."""
 
 from __future__ import annotations
 
@@ -15,23 +14,23 @@ from forecaster.core.language import N_
 from forecaster.core.language.sentences import sentence
 from forecaster.demand.parsing import Notation
 
-_FEW_DAYS = 4  # which may be far apart by chance
-_WEEK = 7  # days: fewer may be restated ones of several years, as each 24th of December
-# times as long as the other order's is the stretch of days that are all read in the wrong one
+_FEW_DAYS = 4  # fewer days may be far apart by chance
+_WEEK = 7  # days: fewer may be restated ones of several years, such as each 24th of December
+# factor over the other order's stretch of days if all days are read in the wrong order
 _FARTHER = 2
-# days by which a stretch shrinks when a part of its days is exchanged; days of it that come
+# days by which a stretch shrinks if some of its days are swapped; share of its days that must occur
 _CLOSER, _DENSE = 20, 0.65
 
 
 @dataclass(frozen=True)
 class OtherOrder:
-    """Days that make a dense run once day and month, or day and year, change places: (first, last,
-    how many) before and after."""
+    """Days that form a dense run once day and month, or day and year, are swapped: (first, last,
+    number) before and after."""
 
     before: tuple[np.datetime64, np.datetime64, int]
     after: tuple[np.datetime64, np.datetime64, int]
-    is_whole: bool  # or are there days after the 12th, which have one order alone?
-    form: str | None = None  # with the year in the place of the day, where that reads them
+    is_whole: bool  # False if there are days after the 12th, which have only one order
+    form: str | None = None  # with day and year swapped, if that reads them
 
     def message(self) -> str:
         if self.form:
@@ -43,7 +42,7 @@ class OtherOrder:
         return sentence(template, **_stretch(self.before))
 
     def hint(self, spec: Spec) -> str:
-        """Setting or correction where the source declares no order that could be another one."""
+        """Setting or correction, if the source declares no unambiguous order."""
         values = _stretch(self.after)
         if form := self.form or (_with_other_order(spec) if self.is_whole else None):
             setting = f"demand.source.date_format: '{form}'"
@@ -67,11 +66,11 @@ def _stretch(run: tuple[np.datetime64, np.datetime64, int]) -> dict[str, Any]:
 
 
 def other_order(days_read: Any, days_ahead: Any) -> OtherOrder | None:
-    """True if days stand far apart as they are read, and close together with day and month the
-    other way round.
+    """The other order if days are far apart as read, and close together with day and month swapped;
+    None otherwise.
 
-    `days_read` are days since 1970, and `days_ahead` those of rows that were refused because they
-    are not over yet.
+    `days_read` are days since 1970, and `days_ahead` those of rows rejected because they are not
+    over yet.
     """
     read = np.unique(np.concatenate([days_read, days_ahead]).astype("int64")).astype("datetime64[D]")
     year, month = read.astype("datetime64[Y]"), read.astype("datetime64[M]")
@@ -83,7 +82,7 @@ def other_order(days_read: Any, days_ahead: Any) -> OtherOrder | None:
     other = np.unique(np.where(is_either, exchanged, read))
     span, other_span = int((read[-1] - read[0]).astype("int64")) + 1, int((other[-1] - other[0]).astype("int64")) + 1
     if is_either.all():
-        # as counts of months are written
+        # as monthly counts are written
         is_of_months = not len(days_ahead) and not day_of_month.any()
         is_other = 2 * len(other) >= other_span and span >= _FARTHER * other_span and not is_of_months
     else:
@@ -94,16 +93,16 @@ def other_order(days_read: Any, days_ahead: Any) -> OtherOrder | None:
 
 
 def other_year(days_read: Any, days_ahead: Any, spec: Spec) -> OtherOrder | None:
-    """True if days in a form with a year of two digits stand years apart, and close together with
-    day and year the other way round, as 24/03/05 is the 5th of March or the 24th; arguments are
-    those of `other_order`."""
+    """The other order if days in a form with a two-digit year are years apart, and close together
+    with day and year swapped (24/03/05 is the 5th of March or the 24th); None otherwise. Arguments
+    as in `other_order`."""
     form = _exchanged(spec, "%d", "%y")
     read = np.unique(np.concatenate([days_read, days_ahead]).astype("int64")).astype("datetime64[D]")
     if form is None or len(read) < _WEEK:
         return None
     days = read.tolist()
     exchanged = [_with_year_for_day(day) for day in days]
-    # a feast of each year, not a run of days
+    # a yearly feast, not a run of days
     is_one_date = len({(day.month, day.day) for day in days}) == 1
     if is_one_date or None in exchanged:
         return None
@@ -115,7 +114,7 @@ def other_year(days_read: Any, days_ahead: Any, spec: Spec) -> OtherOrder | None
 
 
 def _with_year_for_day(day: date) -> date | None:
-    """Text with day and year of two digits in each other's place, None where that is no day."""
+    """Date with day and two-digit year swapped; None if that is no day."""
     try:
         return date(2000 + day.day, day.month, day.year % 100)
     except ValueError:
@@ -123,13 +122,12 @@ def _with_year_for_day(day: date) -> date | None:
 
 
 def _with_other_order(spec: Spec) -> str | None:
-    """The declared form of days with day and month exchanged, None where it has none."""
+    """Declared form of days with day and month swapped; None if it lacks one of them."""
     return _exchanged(spec, "%d", "%m")
 
 
 def _exchanged(spec: Spec, first: str, second: str) -> str | None:
-    """The declared form of days with two signs in each other's place, None where it has not
-    both."""
+    """Declared form of days with two fields swapped; None if it lacks one of them."""
     source = spec.demand.source
     if not isinstance(source, WrittenSource) or (source.kind == "excel" and source.date_format is None):
         return None

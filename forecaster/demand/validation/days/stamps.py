@@ -1,5 +1,5 @@
-"""Whether the instants of a feed are days: all of them midnight in UTC or another zone that is not
-the depot's, or midnight where the depots are but written in UTC without saying so."""
+"""Detection of instants that are days: all are midnight in UTC or in another zone than the depot's,
+or midnight at the depots but written in UTC without stating it."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from forecaster.demand.validation.days import fixed_offset
 from forecaster.demand.validation.days.fixed_offset import FixedOffset, OffsetStamps
 from forecaster.demand.validation.feed_shape import batch_finding
 
-NEARLY_ALL = 0.95  # of the instants that must be midnight in one zone
+NEARLY_ALL = 0.95  # share of the instants that must be midnight in one zone
 FEW_DAYS = 3  # fewer instants may be midnight by chance
-LOOKED_AT = 1_000  # instants that tell a zone
+LOOKED_AT = 1_000  # instants sampled to find a zone
 _DAY = 86_400
 _OFFSET = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ].*(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)"
 _DAY_ALONE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
@@ -38,8 +38,7 @@ Column = Any  # a pandas Series
 
 
 class DayStamps:
-    """The instants of a feed, block after block, as long as they may be the midnights of one
-    zone."""
+    """Instants of a feed, block after block, while they may be the midnights of one zone."""
 
     def __init__(self, spec: Spec) -> None:
         source = spec.demand.source
@@ -48,12 +47,12 @@ class DayStamps:
         self._open, self._walls_open = self._is_undeclared, True
         # zone of the depots → distinct instants, s since 1970
         self._seconds: dict[str, pd.Index[Any]] = {}
-        self._walls: dict[str, pd.Index[Any]] = {}  # the same of times without a zone, read as UTC
+        self._walls: dict[str, pd.Index[Any]] = {}  # same for times without a zone, read as UTC
         self._of_one_offset = OffsetStamps()
         self.rows = 0
 
     def look_at(self, dates: Column, zone: ZoneInfo) -> None:
-        """`dates` are those of a block, of depots of one zone."""
+        """Check the dates of a block, of depots in one zone."""
         if not (len(dates) and self._is_any_open()):
             return
         self.rows += len(dates)
@@ -63,7 +62,7 @@ class DayStamps:
         self._of_one_offset.look_at(head, None)
         if not self._is_any_open():
             return
-        dates = self._read(dates)  # once: there may be millions
+        dates = self._read(dates)  # only once: there may be millions
         self._of_one_offset.look_at(dates, zone)
         if self._open:
             self._open = _gather(_instants(dates), zone, self._seconds)
@@ -80,11 +79,12 @@ class DayStamps:
         return times if self._form is None or times.empty else _as_declared(times, self._form)
 
     def findings(self, spec: Spec) -> list[Finding]:
-        """A finding where the instants are days of another zone, and fall on other days in that of
+        """Finding if the instants are days of another zone, and fall on other days in the zone of
         their depots.
 
-        Where clocks of UTC or of the depots show one time at all of them, as where a shop closes,
-        and the zone is not UTC, they may be instants after all, and the finding only warns.
+        If clocks of UTC or of the depots show the same time for all of them, such as a shop's
+        closing time, and the zone is not UTC, they may be real instants, and the finding only
+        warns.
         """
         for key, seconds in self._walls.items() if self._walls_open else ():
             if finding_of_walls := _of_walls(seconds, ZoneInfo(key), self.rows, spec):
@@ -109,8 +109,8 @@ class DayStamps:
 
 
 def _of_fixed_offset(key: str, fixed: FixedOffset, rows: int, spec: Spec) -> Finding:
-    """A finding where stamps keep one offset while the clocks of the depots change; in UTC they may
-    be instants after all, and it only warns."""
+    """Finding about stamps that keep one offset while the clocks of the depots change; in UTC they
+    may be real instants, and it only warns."""
     wall, local = fixed.wall_time(), pd.Timestamp(fixed.example, unit="s", tz="UTC").tz_convert(key)
     template = N_(
         "found the offset {offset} at all times of the year, such as {time}, which is {local_time} in {local}"
@@ -130,8 +130,8 @@ def _may_be_days(seconds: Any) -> bool:
 
 
 def _gather(seconds: Any, zone: ZoneInfo, times_by_zone: dict[str, pd.Index[Any]]) -> bool:
-    """Put further times next to those of a zone; whether all may still be days. None are none at
-    all."""
+    """Add times to those of a zone; return whether all may still be days. None stands for
+    unsuitable times."""
     if not _may_be_days(seconds):
         return False
     if len(seconds):
@@ -140,12 +140,12 @@ def _gather(seconds: Any, zone: ZoneInfo, times_by_zone: dict[str, pd.Index[Any]
 
 
 def _of_walls(seconds: Any, zone: ZoneInfo, rows: int, spec: Spec) -> Finding | None:
-    """A finding where times without a zone are midnights of the depots' zone in UTC, or in an offset
-    that the zone has in the other half of the year, and fall on the day before; where they are one
-    time, at which counts may be taken as well, it only warns."""
+    """Finding if times without a zone are midnights of the depots' zone in UTC, or in an offset of
+    the zone in the other half of the year, and fall on the day before; if they are at one time, at
+    which counts may be taken as well, it only warns."""
     stamps = _stamps(seconds)
     is_one_time = _at_one_time(stamps)
-    # of which is said how they are meant
+    # their meaning is declared
     if len(stamps) < FEW_DAYS or (spec.demand.date_zone is not None and is_one_time):
         return None
     offsets = [] if is_one_time else fixed_offset.offsets(stamps[-1], zone)
@@ -168,7 +168,7 @@ def _of_walls(seconds: Any, zone: ZoneInfo, rows: int, spec: Spec) -> Finding | 
 
 
 def _wall_times(dates: Column) -> Any:
-    """The distinct times without a zone, read as UTC; days alone are none. None where there are
+    """Distinct times without a zone, read as UTC, not counting days alone; None if there are
     others."""
     if pd.api.types.is_datetime64_any_dtype(dates):
         if dates.dt.tz is not None:
@@ -189,7 +189,7 @@ def _wall_times(dates: Column) -> Any:
 
 
 def _as_declared(text: Column, form: str) -> Any:
-    """Times in the form that the source declares; of one without a time of day, none."""
+    """Times in the form that the source declares; none for a form without a time of day."""
     if form in ("unix", "unix_ms"):
         seconds = pd.to_numeric(text.where(text.str.fullmatch(r"[0-9]{1,14}")), errors="coerce")
         return pd.to_datetime(
@@ -206,14 +206,14 @@ def _parsed(text: Column) -> Any:
 
 
 def _times(dates: Column) -> Any:
-    """The distinct texts that are more than a day."""
+    """Distinct texts that are more than a day."""
     text = pd.Series(pd.unique(dates.dropna())).astype("str").str.strip().drop_duplicates()
     return text[(text != "") & ~text.str.fullmatch(_DAY_ALONE).astype(bool)]
 
 
 def zone_of_days(dates: Column, zone: ZoneInfo) -> str | None:
-    """The zone in which the instants of a column are days, where they fall on other days in this
-    one; None where they do not, and where they may be instants after all."""
+    """Zone in which the instants of a column are days, if they fall on other days in this zone;
+    None if they do not, or may be real instants."""
     seconds = _instants(dates)
     if seconds is None or not len(seconds) or not _two_times_of_day(seconds):
         return None
@@ -223,15 +223,14 @@ def zone_of_days(dates: Column, zone: ZoneInfo) -> str | None:
 
 
 def zone_of_fixed_offset(dates: Column, zone: ZoneInfo) -> str | None:
-    """The zone with the offset that stamps are written with all year, where they fall on other days
-    in this one."""
+    """Zone with the offset in which stamps are written all year, if they fall on other days in this
+    zone."""
     fixed = fixed_offset.of_column(dates, zone)
     return fixed.zone if fixed and fixed.is_written else None
 
 
 def _instants(dates: Column) -> Any:
-    """The distinct instants, None where they are no midnights as they are written, or have no
-    zone."""
+    """Distinct instants; None if they are not midnights as written, or have no zone."""
     if pd.api.types.is_datetime64_any_dtype(dates):
         if dates.dt.tz is None:
             return None
@@ -251,8 +250,8 @@ def _instants(dates: Column) -> Any:
 
 
 def _two_times_of_day(seconds: Any) -> bool:
-    """Are nearly all of the instants at two times of day at most, as midnights of a zone with
-    summer time are?"""
+    """True if nearly all instants are at two times of day at most, like midnights of a zone with
+    summer time."""
     counts = np.sort(np.unique(seconds % _DAY, return_counts=True)[1])
     return bool(counts[-2:].sum() >= NEARLY_ALL * counts.sum())
 
@@ -262,7 +261,7 @@ def _stamps(seconds: Any) -> pd.DatetimeIndex:
 
 
 def _other_zone(stamps: pd.DatetimeIndex, local: pd.DatetimeIndex) -> str | None:
-    """The zone of which they are midnights, where these are other days than the local ones."""
+    """Zone in which they are midnights, if those are other days than the local ones."""
     other = None if len(stamps) < FEW_DAYS or _is_midnight(local) else _zone_of_midnights(stamps)
     is_other = other is not None and bool((local.tz_localize(None).normalize() != _days(stamps, other)).any())
     return other if is_other else None
@@ -273,13 +272,13 @@ def _may_be_instants(stamps: pd.DatetimeIndex, local: pd.DatetimeIndex, other: s
 
 
 def _zone_of_midnights(stamps: pd.DatetimeIndex) -> str | None:
-    # at each time it is midnight in some far zone
+    # every time is midnight in some distant zone
     zones = _COMMON if _at_one_time(stamps) else _zones()
     return next((zone for zone in zones if _is_midnight(stamps.tz_convert(zone))), None)
 
 
 def _zones() -> Iterator[str]:
-    """Zones, those that are most often meant first."""
+    """Zones, the most likely ones first."""
     yield from _COMMON
     yield from sorted(zone for zone in available_timezones() if "/" in zone and zone not in _COMMON)
 

@@ -1,1 +1,1 @@
-"""Levels of counts: what a shift of a depot to another one means."""
+"""Levels of counts: classification of a depot's shift to another level."""

@@ -1,7 +1,7 @@
-"""Level shifts of depots: which suspects are demand of another level, and count.
+"""Level shifts of depots: find the suspects that are demand at another level, and count.
 
-A unit of measure changes at once, at one depot or by the same factor at all. A season ramps, comes
-to the neighbours by other factors, or came a year before.
+A unit of measure changes at once, at one depot or everywhere by the same factor. A season ramps,
+reaches neighbors with other factors, or occurred a year before.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from forecaster.demand.validation.outliers import FEED, LEAST, SURE, Suspects, w
 
 WEEK, YEAR = 7, 364
 BACK = 28  # days before a suspect within which its level may have begun
-# log10: of a median factor beside a unit, of a week or of FEED depots, and of fewer
+# log10: distance of a median factor from a unit, over a week or FEED depots, and over fewer
 EXACT, ROUGH = 0.04, 0.08
 UNITS = np.log10([10, 12, 100, 1000])  # factors of units; a dozen is near ten
-SHARED, SHARE = float(np.log10(3)), 0.1  # log10 of a neighbour's shift, and share of the neighbours
-# of a shift (log10), seen in the days before it, or about a year before
+SHARED, SHARE = float(np.log10(3)), 0.1  # log10 of a neighbor's shift, and share of the neighbors
+# share of a shift (log10) seen in the days before it, or about a year before
 RAMP, RECURS = 0.25, 0.5
-HUGE = 1.5  # log10: such a factor of one depot is no demand, whatever it is
-PORTION = 65_536  # depots at once: a few weeks of all of them take as much memory as their counts
+HUGE = 1.5  # log10: a larger factor of one depot is never demand
+PORTION = 65_536  # depots at a time: a few weeks of all of them take as much memory as their counts
 ABOUT = 21  # days by which a season may be earlier or later than a year before
 
 
@@ -36,12 +36,12 @@ def apart(suspects: Mapping[str, Suspects], counts: Floats) -> tuple[dict[str, S
 
 
 def are_demand(cells: Suspects, counts: Floats) -> Bools:
-    """Marks suspects that count all the same. Those are of a level that has lasted for a week up to
-    the depot's newest count, whose factor is none of a unit, that came by steps, that came a year
-    before as well, or that neighbours have from the same week on by other factors. Counts next to
-    which nothing was accepted for a week do too, so that no depot loses its newest days for good.
+    """Mark suspects that count all the same: their level has lasted for a week up to the depot's
+    newest count, its factor is not that of a unit, it came by steps, it occurred a year before, or
+    neighbors have one from the same week on with other factors. Counts after a week without
+    accepted ones count, too, so that no depot loses its newest days for good.
 
-    `counts` (depots, days) hold consecutive days, NaN = not known.
+    `counts` (depots, days) hold consecutive days, NaN = unknown.
     """
     marks = np.zeros(len(cells), np.bool_)
     shifts_from: dict[int, Doubles] = {}
@@ -63,7 +63,7 @@ def are_demand(cells: Suspects, counts: Floats) -> Bools:
 
 
 def _runs(cells: Suspects) -> Iterator[NDArray[np.intp]]:
-    """Places of the suspects of one depot, at most a week from one to the next."""
+    """Positions of the suspects of one depot, at most a week from one to the next."""
     order = np.lexsort((cells.day, cells.depot))
     ends = (np.diff(cells.depot[order]) != 0) | (np.diff(cells.day[order]) > WEEK)
     return (places for places in np.split(order, np.flatnonzero(ends) + 1) if len(places))
@@ -74,7 +74,7 @@ def _log(count: float, usual: float) -> float:
 
 
 def _begin(row: Floats, day: int, usual: float, own: float) -> int:
-    """The first day of the level of a suspect."""
+    """First day of the level of a suspect."""
     known = [earlier for earlier in range(max(day - BACK, 0), day) if not np.isnan(row[earlier])]
     for earlier in reversed(known):
         if _log(row[earlier], usual) * np.sign(own) < RECURS * abs(own):
@@ -84,22 +84,22 @@ def _begin(row: Floats, day: int, usual: float, own: float) -> int:
 
 
 def _lasts(row: Floats, first: int, last: int) -> bool:
-    """Is the level a week old, and the newest, or was nothing else accepted for a week?"""
+    """True if the level is the newest and a week old, or follows a week without accepted counts."""
     is_newest = bool(np.isnan(row[last + 1 :]).all())
     none_before = bool(np.isnan(row[max(first - WEEK, 0) : first]).all())
     return is_newest and (last - first >= WEEK - 1 or none_before)
 
 
 def _shifts(counts: Floats, first: int) -> Doubles:
-    """Each depot's shift (log10) in the week from a day on; NaN where less than SURE is usual."""
+    """Shift (log10) of each depot in the week from a day on; NaN if the usual count is below SURE."""
     days = np.arange(first, min(first + WEEK, counts.shape[1]))
     portions = (counts[begin : begin + PORTION] for begin in range(0, len(counts), PORTION))
     return np.concatenate([np.zeros(0), *(_beside_weekdays(portion, first, days) for portion in portions)])
 
 
 def _beside_weekdays(counts: Floats, first: int, days: NDArray[np.intp]) -> Doubles:
-    """Median of the counts of some days beside the same weekdays of the weeks before `first`
-    (log10)."""
+    """Median ratio (log10) of the counts of some days to the same weekdays of the weeks before
+    `first`."""
     latest = days - WEEK * ((days - first) // WEEK + 1)
     before = latest - WEEK * np.arange(LEAST)[:, None]
     if before.min(initial=0) < 0:
@@ -110,13 +110,13 @@ def _beside_weekdays(counts: Floats, first: int, days: NDArray[np.intp]) -> Doub
 
 
 def _ramps(row: Floats, first: int, own: float) -> bool:
-    """Did the days before the level already leave the usual?"""
+    """True if the days before the level had already left the usual."""
     before = _beside_weekdays(row[None], first - WEEK, np.arange(first - 3, first)) if first >= WEEK else [np.nan]
     return bool(before[0] * np.sign(own) > RAMP * abs(own))
 
 
 def _recurs(row: Floats, first: int, own: float) -> bool:
-    """Did such a shift come about a year before?"""
+    """True if such a shift occurred about a year before."""
     begin = first - YEAR - ABOUT
     if begin < BACK:
         return False
@@ -127,7 +127,7 @@ def _recurs(row: Floats, first: int, own: float) -> bool:
 
 
 def _shared(shifts: Doubles, depot: int, own: float) -> bool:
-    """Do neighbours have such a shift, and not all by one power of ten?"""
+    """True if neighbors have such a shift, and not all by one power of ten."""
     others = np.delete(shifts, depot) * np.sign(own)
     known = int(np.count_nonzero(~np.isnan(others)))
     share = others[others >= SHARED]
@@ -139,12 +139,12 @@ def _shared(shifts: Doubles, depot: int, own: float) -> bool:
 
 
 def _exact(factor: float, near: float) -> bool:
-    """Is a factor (log10) that of a unit?"""
+    """True if a factor (log10) is that of a unit."""
     return bool((np.abs(factor - UNITS) <= near).any())
 
 
 def _medians(values: Floats) -> Doubles:
-    """Medians over the last axis, NaN where nothing is known."""
+    """Medians over the last axis; NaN if nothing is known."""
     medians = np.full(values.shape[:-1], np.nan)
     known = ~np.isnan(values).all(axis=-1)
     medians[known] = np.nanmedian(values[known], axis=-1)

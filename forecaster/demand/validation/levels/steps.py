@@ -1,6 +1,8 @@
-"""Steps of level that last: a depot's counts by a fixed factor from one day to the next, or those of all depots.
+"""Lasting steps of level: the counts of a depot, or of all, change by a fixed factor from one day
+to the next.
 
-A change of unit multiplies counts at once and keeps their relative noise. Such counts stay, since a step may be demand.
+A change of unit multiplies counts at once and keeps their relative noise. Such counts are accepted,
+since a step may be demand.
 """
 
 from __future__ import annotations
@@ -18,22 +20,25 @@ from forecaster.core.language.sentences import amount, sentence
 from forecaster.demand.validation.outliers import SURE
 
 WEEK = 7
-BEFORE, AFTER = 4 * WEEK, 2 * WEEK  # days that a step is told from, of which it needs WEEK after it
-LEAST_DEPOT, LEAST_FEED = 0.28, 0.17  # log10 of the least factor of one depot (1.9), and of all (1.48)
-NOISE, MOST, FARTHEST = 0.35, 0.93, 0.75  # share of a step by which this share of its days may differ, and all
+BEFORE, AFTER = 4 * WEEK, 2 * WEEK  # days used to detect a step, of which WEEK must follow it
+LEAST_DEPOT, LEAST_FEED = 0.28, 0.17  # log10 of the smallest factor of one depot (1.9), and of all (1.48)
+# share of a step by which this share of its days may differ, and by which all may
+NOISE, MOST, FARTHEST = 0.35, 0.93, 0.75
 SAME = 0.05  # log10 by which the steps of depots may differ
 KNOWN = 0.7  # share of days that must be known
-LOW = 4  # counts below it say nothing of a factor
+LOW = 4  # counts below it give no factor
 ALIKE = 0.8  # share of the depots that make a step of all
-PLACES, SAMPLE, PORTION = 50, 1_000, 4_096  # depots that a finding names, that tell a step of all, at once
+# depots named in a finding, sampled for a step of all, and processed at a time
+PLACES, SAMPLE, PORTION = 50, 1_000, 4_096
 
 
 def findings(counts: Floats, fresh: Any, depots: pd.Index[Any], first: int) -> list[Finding]:
-    """A warning about depots whose level changes by a fixed factor within one day of this batch, or about all of
-    them.
+    """Warning about depots whose level changes by a fixed factor within one day of this batch, or
+    about all of them.
 
-    `counts` and `fresh` (depots, days) are of consecutive days from `first` (since 1970), NaN = not known. A step is
-    told once, when its first week is over. Depots that step in one week by several factors have demand in common.
+    `counts` and `fresh` (depots, days) are of consecutive days from `first` (since 1970), NaN =
+    unknown. A step is reported once, when its first week is over. Depots that step in one week by
+    different factors share a change of demand.
     """
     new = np.flatnonzero(fresh.any(axis=0))
     if not len(new):
@@ -61,27 +66,28 @@ def findings(counts: Floats, fresh: Any, depots: pd.Index[Any], first: int) -> l
 
 
 def _logs(counts: Floats) -> Floats:
-    """Logarithms (log10) of counts; NaN where they are below LOW."""
+    """Logarithms (log10) of counts; NaN below LOW."""
     logs = np.full(counts.shape, np.nan, np.float32)
     return np.log10(counts, out=logs, where=counts >= LOW)
 
 
 def _portions(counts: Floats) -> Iterator[tuple[int, Floats]]:
-    """Logarithms of so many depots at a time, with the row of the first: those of all take as much memory as counts."""
+    """Logarithms of some depots at a time, with the row of the first: those of all take as much
+    memory as the counts."""
     return ((begin, _logs(counts[begin : begin + PORTION])) for begin in range(0, len(counts), PORTION))
 
 
 def _shifts_from(day: int, logs: Floats) -> Floats:
-    """Median shift (log10) of the week from a day on; NaN where too few days of it, or none of the week before, are
-    known."""
+    """Median shift (log10) of the week from a day on; NaN if too few of its days, or none of the
+    week before, are known."""
     shifts = _medians(_beside(logs, np.arange(len(logs)), np.full(len(logs), day))[:, BEFORE : BEFORE + WEEK])
     shifts[np.isnan(logs[:, day - WEEK : day]).all(axis=1)] = np.nan  # a message names the week before
     return shifts
 
 
 def _steps(logs: Floats, least: float) -> list[tuple[int, int]]:
-    """Rows and days of steps: the counts (log10) of a week from there on are off by `least` or more from those of the
-    weeks before, and are level before and after."""
+    """Rows and days of steps: from there on, the counts (log10) of a week differ by `least` or more
+    from those of the weeks before, and are level before and after."""
     if logs.shape[1] < BEFORE + WEEK:
         return []
     row, day = _large(logs, least)
@@ -97,7 +103,7 @@ def _steps(logs: Floats, least: float) -> list[tuple[int, int]]:
 
 
 def _large(logs: Floats, least: float) -> tuple[Any, Any]:
-    """Rows and days from which a week is off from the week before, where the day before was not."""
+    """Rows and days from which a week differs from the week before, while the day before did not."""
     changes = np.zeros(logs.shape, np.float32)
     changes[:, WEEK:] = np.abs(np.nan_to_num(logs[:, WEEK:] - logs[:, :-WEEK]))
     total = np.cumsum(changes >= least / 2, axis=1, dtype=np.int32)
@@ -112,8 +118,8 @@ def _large(logs: Floats, least: float) -> tuple[Any, Any]:
 
 
 def _beside(logs: Floats, row: Any, day: Any) -> Floats:
-    """Counts (log10) of the weeks before and after a day (steps, BEFORE + AFTER) beside the same weekdays of the weeks
-    before it; NaN where they end."""
+    """Counts (log10) of the weeks before and after a day (steps, BEFORE + AFTER) relative to the
+    same weekdays of the weeks before it; NaN beyond the last day."""
     columns = day[:, None] + np.arange(-BEFORE, AFTER)
     counts = logs[row[:, None], np.minimum(columns, logs.shape[1] - 1)]
     counts[columns >= logs.shape[1]] = np.nan
@@ -123,7 +129,7 @@ def _beside(logs: Floats, row: Any, day: Any) -> Floats:
 
 
 def _medians(values: Floats) -> Floats:
-    """Medians over the last axis; NaN where fewer than half of the values are known."""
+    """Medians over the last axis; NaN if fewer than half of the values are known."""
     ranked, known = np.sort(values, axis=-1), np.count_nonzero(~np.isnan(values), axis=-1)  # NaN last
     low, high = np.maximum(known - 1, 0) // 2, np.minimum(known // 2, values.shape[-1] - 1)
     middle = [np.take_along_axis(ranked, place[..., None], -1)[..., 0] for place in (low, high)]

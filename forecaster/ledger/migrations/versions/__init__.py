@@ -1,1 +1,1 @@
-"""One module a revision; the newest one is named in `migrations.revision`."""
+"""One module per revision; `migrations.revision` names the newest."""

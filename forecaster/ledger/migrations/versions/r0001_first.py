@@ -1,4 +1,4 @@
-"""The first schema: a new ledger is made from the tables and stamped with the newest revision."""
+"""The first schema: a new ledger is created from the tables and stamped with the newest revision."""
 
 from __future__ import annotations
 

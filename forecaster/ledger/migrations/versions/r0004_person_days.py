@@ -1,4 +1,4 @@
-"""Shifts of people that are set by hand, and what people answer."""
+"""People's shifts set by hand, and people's answers."""
 
 from __future__ import annotations
 

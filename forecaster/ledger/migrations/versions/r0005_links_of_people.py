@@ -1,4 +1,4 @@
-"""The person whose own week a link shows."""
+"""The person whose week a link shows."""
 
 from __future__ import annotations
 

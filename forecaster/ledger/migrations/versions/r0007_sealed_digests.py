@@ -1,4 +1,4 @@
-"""Digests of publications cover all that readers see, and are sealed. Publications of before have none."""
+"""Sealed digests of publications that cover all that readers see. Earlier publications lose theirs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""Totals of groups at any level, and of weeks. Their keys have the level and the number of days, so the rows move to a
-new table.
-"""
+"""Totals of groups at any level, and of weeks. Their keys include the level and the number of days,
+so the rows move to a new table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The week board: rows that can be sorted, searched and filtered, cells with crews, past publications, comparisons."""
+"""The week board: sorting, search and filters of rows, cells with crews, past publications,
+comparisons."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def network(url: str) -> Get:
     return visitor(url)
 
 
-def test_rows_can_be_chosen_by_city_and_by_words_of_the_depot(network: Get) -> None:
+def test_rows_can_be_filtered_by_city_and_search(network: Get) -> None:
     assert rows(network, "/?city=New+York") == ["NYC-01", "NYC-02"]
     assert rows(network, "/?q=phl") == ["PHL-01", "PHL-02"]
     assert rows(network, "/?q=02+boston") == ["BOS-02"]
@@ -37,7 +38,7 @@ def test_rows_can_be_chosen_by_city_and_by_words_of_the_depot(network: Get) -> N
     assert "No depot matches. Show all" in text(network("/?q=nothing"))
 
 
-def test_rows_are_sorted_as_asked_and_an_unknown_wish_is_the_usual_order(network: Get) -> None:
+def test_rows_are_sorted_as_requested_with_a_default_order(network: Get) -> None:
     assert rows(network, "/?sort=depot") == sorted(rows(network, "/"))
     wednesday = CUTOFF + timedelta(days=2)
     page = network(f"/?sort={wednesday}").text
@@ -49,7 +50,7 @@ def test_rows_are_sorted_as_asked_and_an_unknown_wish_is_the_usual_order(network
     assert rows(network, "/?page=99999999999999999999") == rows(network, "/")
 
 
-def test_many_depots_are_turned_by_the_hundred(url: str) -> None:
+def test_depots_are_paginated_by_the_hundred(url: str) -> None:
     fill(url, publication(130))
     get = visitor(url)
     first, second = rows(get, "/"), rows(get, "/?page=2")
@@ -58,7 +59,7 @@ def test_many_depots_are_turned_by_the_hundred(url: str) -> None:
     assert 'href="/?page=2" rel="next"' in get("/").text
 
 
-def test_what_changed_since_the_publication_before_is_said_at_the_depot(url: str) -> None:
+def test_a_change_since_the_previous_publication_is_shown_at_the_depot(url: str) -> None:
     fill(url, earlier(0.8), publication())
     get = visitor(url)
     row = next(part for part in get("/").text.split("<tr>") if ">BOS-01<" in part)
@@ -66,19 +67,19 @@ def test_what_changed_since_the_publication_before_is_said_at_the_depot(url: str
     assert "largest change first" in get("/").text
 
 
-def test_a_night_run_again_is_no_change(url: str) -> None:
+def test_a_repeated_run_is_not_a_change(url: str) -> None:
     fill(url, publication(run_id="a"), publication(run_id="b"))
     assert "largest change first" not in visitor(url)("/").text
 
 
 def odd(first: PublishedDepot) -> PublishedDepot:
-    """Without a count of the newest day, and short of drivers tomorrow."""
+    """Return the depot without a count of the newest day, and short of drivers tomorrow."""
     short = replace(first.days[1], roster=PublishedRoster(None, 0.75, 9.0, None, None))
     recent = (*first.recent[:-1], RecentDay(CUTOFF, None))
     return replace(first, days=(first.days[0], short, *first.days[2:]), recent=recent)
 
 
-def test_what_needs_attention_comes_first_and_says_why(url: str) -> None:
+def test_depots_that_need_attention_come_first_with_the_reason(url: str) -> None:
     depots = (depot(1), depot(4), odd(depot(7)))
     fill(url, replace(publication(), depots=depots))
     get = visitor(url)
@@ -92,14 +93,14 @@ def test_what_needs_attention_comes_first_and_says_why(url: str) -> None:
 
 
 def with_roster(first: PublishedDepot, **chances: float) -> PublishedDepot:
-    """With chances of being short on some steps ahead, as in day3=0.75."""
+    """Return the depot with probabilities of a shortage on some steps ahead, as in day3=0.75."""
     rosters = {
         int(name.removeprefix("day")): PublishedRoster(None, share, 9.0, None, None) for name, share in chances.items()
     }
     return replace(first, days=tuple(replace(day, roster=rosters.get(day.horizon)) for day in first.days))
 
 
-def test_the_whole_week_is_looked_at_and_days_that_are_over_or_today_are_not(url: str) -> None:
+def test_attention_covers_the_whole_week_but_not_today_or_past_days(url: str) -> None:
     depots = (with_roster(depot(1), day1=0.9), with_roster(depot(4), day4=0.75, day5=0.6), depot(7))
     fill(url, replace(publication(), depots=depots))
     page = visitor(url)("/").text
@@ -108,7 +109,7 @@ def test_the_whole_week_is_looked_at_and_days_that_are_over_or_today_are_not(url
     assert "1 needs attention" in page
 
 
-def test_a_day_with_a_planners_number_is_no_case_for_attention(url: str) -> None:
+def test_an_overridden_day_needs_no_attention(url: str) -> None:
     short = odd(depot(7))
     day = replace(short.days[1], quantiles=tuple(map(round, short.days[1].quantiles)))
     override = PublishedOverride(1, int(day.quantiles[2]), day.quantiles, "event", "", "Ana", PUBLISHED, CUTOFF)
@@ -120,7 +121,7 @@ def test_a_day_with_a_planners_number_is_no_case_for_attention(url: str) -> None
     assert "none need attention" in text(visitor(url)("/"))
 
 
-def test_a_shortage_of_a_third_of_all_depots_is_said_on_the_wall_and_counted_on_the_board(url: str) -> None:
+def test_a_shortage_at_a_third_of_all_depots_is_shown_on_the_wall_and_counted_on_the_board(url: str) -> None:
     depots = tuple(with_roster(depot(n), day4=0.75) if n < 6 else depot(n) for n in range(18))
     fill(url, replace(publication(), depots=depots))
     get = visitor(url)
@@ -133,11 +134,11 @@ def test_a_shortage_of_a_third_of_all_depots_is_said_on_the_wall_and_counted_on_
     assert "Too few drivers" not in text(get("/wall"))
 
 
-def test_the_likeliest_shortage_of_the_day_in_front_comes_first_on_page_and_wall(url: str) -> None:
-    """Before depots with more reasons, and before larger shortages of later days."""
+def test_the_most_likely_shortage_of_the_day_in_front_comes_first(url: str) -> None:
+    """They come before depots with more reasons, and before larger shortages of later days."""
     chances = {0: {"day2": 0.6}, 1: {"day5": 0.99}, 2: {"day2": 0.97}, 3: {"day2": 0.8, "day4": 0.98}}
     depots = [with_roster(depot(n), **chances[n]) if n in chances else depot(n) for n in range(12)]
-    depots[4] = replace(odd(depot(4)), days=depot(4).days, tier="fallback")  # two reasons, none of them a shortage
+    depots[4] = replace(odd(depot(4)), days=depot(4).days, tier="fallback")  # two reasons, neither of them a shortage
     fill(url, replace(publication(), depots=tuple(depots)))
     get = visitor(url)
     worst = ["PHL-01", "BOS-02", "BOS-01", "NYC-02", "NYC-01"]
@@ -148,7 +149,7 @@ def test_the_likeliest_shortage_of_the_day_in_front_comes_first_on_page_and_wall
     assert "8 chances in 10 of being short, and on 1 other day" in text(get("/wall"))
 
 
-def test_a_depot_that_the_model_does_not_know_has_a_tier_of_its_own(url: str) -> None:
+def test_a_depot_unknown_to_the_model_has_its_own_tier(url: str) -> None:
     fill(url, replace(publication(), depots=(replace(depot(0), tier="fallback", timezone="Asia/Tokyo"), depot(1))))
     get = visitor(url)
     assert "the model does not know this depot" in text(get("/"))
@@ -156,20 +157,20 @@ def test_a_depot_that_the_model_does_not_know_has_a_tier_of_its_own(url: str) ->
     assert "Published Tue 17 Jun, 16:24 JST" in text(get("/depot/BOS-01"))
 
 
-def test_a_depot_that_closes_where_orders_were_expected_needs_a_look(url: str) -> None:
+def test_a_newly_closed_depot_needs_attention(url: str) -> None:
     fill(url, earlier(), publication(depots=1))
     page = text(visitor(url, NOON + timedelta(days=1))("/"))  # tomorrow is the holiday
     assert re.search(r"closed; the previous forecast was \d+ orders", page)
 
 
-def test_addresses_of_rows_keep_what_was_asked() -> None:
+def test_addresses_keep_the_query() -> None:
     query = BoardQuery.of({"city": "São Paulo", "q": " a&b ", "page": "3", "sort": "change"})
     assert query.to(page=4) == "/?sort=change&city=S%C3%A3o+Paulo&q=a%26b&page=4"
     assert BoardQuery().to() == "/"
 
 
 @pytest.mark.parametrize("at_once", [1, 2, overview.AT_ONCE])
-def test_an_outline_is_the_publication_without_its_longer_past(
+def test_an_outline_is_the_publication_with_a_shorter_past(
     url: str, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(overview, "AT_ONCE", at_once)
@@ -180,13 +181,13 @@ def test_an_outline_is_the_publication_without_its_longer_past(
 
 
 def test_the_first_view_of_very_many_depots_is_under_50_kb(url: str) -> None:
-    fill(url, publication(1000))  # a page is a page, however many there are
+    fill(url, publication(1000))  # a page has the same size for any number of depots
     answer = visitor(url)("/", accept_encoding="gzip")
     assert len(rows(visitor(url), "/")) == 100
     assert int(answer.headers["content-length"]) < 40_000
 
 
-def test_numbers_are_written_the_readers_way(url: str) -> None:
+def test_numbers_use_the_readers_format(url: str) -> None:
     fill(url, publication(64))
     get = visitor(url)
     english, german = (get("/", accept_language=tag) for tag in ("en-US", "de-AT,de;q=0.9,en;q=0.5"))
@@ -197,7 +198,7 @@ def test_numbers_are_written_the_readers_way(url: str) -> None:
     assert get("/", accept_language="xx-nonsense;q=z, *").text == english.text
 
 
-def test_late_nights_and_readings_are_told(url: str) -> None:
+def test_reports_late_runs_and_readings(url: str) -> None:
     fill(url, publication())
     page = text(visitor(url, NOON + timedelta(days=3))("/health"))
     assert "The newest reading is 4 days old: the source is late." in page
@@ -205,12 +206,12 @@ def test_late_nights_and_readings_are_told(url: str) -> None:
 
 
 def crews(first: PublishedDepot, chance_short: float) -> PublishedDepot:
-    """With this chance of being short on the second day ahead."""
+    """Return the depot with this probability of a shortage on the second day ahead."""
     return with_roster(first, day2=chance_short)
 
 
 @pytest.mark.parametrize(("chance_short", "step", "covered"), [(0.02, 0, 10), (0.2, 1, 8), (0.4, 2, 6), (0.97, 4, 0)])
-def test_a_cell_shows_the_crew_and_the_chance_that_it_suffices(
+def test_a_cell_shows_the_crew_and_the_probability_that_it_suffices(
     url: str, chance_short: float, step: int, covered: int
 ) -> None:
     fill(url, replace(publication(), depots=(crews(depot(0), chance_short), depot(1))))
@@ -223,7 +224,7 @@ def test_a_cell_shows_the_crew_and_the_chance_that_it_suffices(
     assert f'<i>{drivers}</i><u class="c{covered}"></u>' in cell[2]
 
 
-def test_filters_leave_the_depots_that_are_short_or_overridden(url: str) -> None:
+def test_filters_select_depots_that_are_short_or_overridden(url: str) -> None:
     day = depot(1).days[2]
     override = PublishedOverride(1, int(day.quantiles[2]), day.quantiles, "event", "", "Ana", PUBLISHED, CUTOFF)
     planned = replace(depot(1), days=(*depot(1).days[:2], replace(day, override=override), *depot(1).days[3:]))
@@ -251,13 +252,13 @@ def test_the_network_and_each_city_have_a_row_with_their_sums(network: Get) -> N
     assert re.findall(r"<i>(\d+)</i>", totals.split("<tr")[2]) == sums
 
 
-def test_by_city_each_city_is_a_sheet_of_its_own(network: Get) -> None:
+def test_sorting_by_city_gives_each_city_its_own_sheet(network: Get) -> None:
     page = network("/?sort=city").text
     assert page.count('<tbody class="sheet">') == 3
     assert rows(network, "/?sort=city&city=Boston") == ["BOS-01", "BOS-02"]
 
 
-def test_a_past_publication_is_shown_beside_what_came(url: str) -> None:
+def test_a_past_publication_is_compared_with_actuals(url: str) -> None:
     fill(url, earlier(0.8), publication())
     get = visitor(url)
     yesterday = (PUBLISHED - timedelta(days=1)).date()
@@ -276,7 +277,7 @@ def test_a_past_publication_is_shown_beside_what_came(url: str) -> None:
     assert "A past publication." not in text(get("/depot/BOS-01"))
 
 
-def test_the_week_before_stands_beside_each_day(url: str) -> None:
+def test_each_day_can_be_compared_with_the_week_before(url: str) -> None:
     fill(url, publication())
     page = visitor(url)("/?beside=last-week").text
     before = {recent.date: recent.came for recent in depot(0).recent}
@@ -294,12 +295,12 @@ def test_the_week_before_stands_beside_each_day(url: str) -> None:
         ("/plan?depot=BOS-01&day=2025-06-18", "/day/2025-06-18/BOS-01#plan"),
     ],
 )
-def test_addresses_of_earlier_pages_lead_to_the_board(network: Get, address: str, leads_to: str) -> None:
+def test_old_addresses_redirect_to_the_board(network: Get, address: str, leads_to: str) -> None:
     answer = network(address)
     assert (answer.status_code, answer.headers["location"]) == (308, leads_to)
 
 
-def test_a_day_that_is_not_published_is_refused_with_those_that_are(network: Get) -> None:
+def test_rejects_an_unpublished_day_and_lists_the_published_ones(network: Get) -> None:
     answer = network("/day/2031-01-01/BOS-01")
     assert answer.status_code == 404
     assert "wanted one of Tue 17 Jun – Mon 23 Jun" in text(answer)
@@ -312,12 +313,12 @@ def test_a_depot_day_is_a_page_with_that_day_in_front(network: Get) -> None:
     assert "Orders expected Fri 20 Jun" in text(network(f"/day/{day}/BOS-01"))
 
 
-def test_a_city_that_is_not_there_is_answered_with_the_one_that_may_be_meant(network: Get) -> None:
+def test_suggests_a_city_for_a_misspelled_one(network: Get) -> None:
     page = text(network("/?city=boston%20"))
     assert "No depot matches. Did you mean Boston ?" in page
 
 
-def test_what_the_board_shows_is_a_file_too(network: Get) -> None:
+def test_the_board_can_be_downloaded(network: Get) -> None:
     rows_of_boston = list(csv.DictReader(io.StringIO(network("/?city=Boston&format=csv").text)))
     assert {row["depot_id"] for row in rows_of_boston} == {"BOS-01", "BOS-02"}
     assert len(rows_of_boston) == 2 * 7

@@ -1,4 +1,4 @@
-"""The rail: what is to be decided first, by the prices of the night, and what nobody has to decide."""
+"""The rail: the most urgent decisions, by the prices of the run, and depot-days that need none."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def night(
     crews: Sequence[Sequence[int | None]] | None = None,
     fleet: VanPool | None = None,
 ) -> tuple[PublishedDepot, ...]:
-    """Depots as a night publishes them, or with other crews where some are
-    given, each driver with a van where vans are counted."""
+    """Return depots as a run publishes them, or with other crews if given, each driver with a van
+    if vans are counted."""
     predicted = forecast([[[m * 0.7, m, m * 1.3] for m in days] for days in medians], cutoff=CUTOFF)
     plan = rosters.cheapest(predicted, staffing, fleet)
     if crews is not None:
@@ -104,7 +104,7 @@ def told(decision: RailDecision) -> list[str]:
 
 
 def changed(depot: PublishedDepot, step: int, roster: Mapping[str, Any], **day: Any) -> PublishedDepot:
-    """The depot with another roster, or another day, at one step."""
+    """Return the depot with another roster, or another day, at one step."""
     before = depot.days[step]
     assert before.roster is not None
     after = replace(before, roster=replace(before.roster, **roster), **day)
@@ -112,7 +112,7 @@ def changed(depot: PublishedDepot, step: int, roster: Mapping[str, Any], **day: 
 
 
 def price(depot: PublishedDepot, step: int, drivers: int, staffing: Staffing) -> float:
-    """Expected cost of a crew, by the newsvendor's formula."""
+    """Return the expected cost of a crew, by the newsvendor formula."""
     need = Need.of(np.array(depot.days[step].quantiles), LEVELS, staffing.orders_per_driver)
     return float(need.cost(np.array(drivers, np.int32), staffing))
 
@@ -120,7 +120,7 @@ def price(depot: PublishedDepot, step: int, drivers: int, staffing: Staffing) ->
 # --- which depot-days -------------------------------------------------------------------------------------------------
 
 
-def test_the_worst_of_tomorrow_come_first_then_the_worst_of_all_other_days_and_ten_at_most() -> None:
+def test_lists_the_worst_of_tomorrow_then_of_other_days_at_most_ten() -> None:
     medians = [[40 + 3 * row] * 3 for row in range(12)]
     full = night(medians, money())
     short = [[(day.drivers or 0) - 2 for day in depot.days] for depot in full]
@@ -144,7 +144,7 @@ def test_the_worst_of_tomorrow_come_first_then_the_worst_of_all_other_days_and_t
     assert (shown[0].day, shown[0].href) == ("tomorrow", f"/day/2025-06-18/{shown[0].depot_id}")
 
 
-def test_a_cell_says_its_crew_and_cause() -> None:
+def test_a_cell_shows_its_crew_and_cause() -> None:
     [depot] = night([[47.0] * 3], money(), [[None, 3, None]])
     depot = changed(depot, TOMORROW, {"shortage": LACK})
     [cell] = rail([depot], money())
@@ -158,7 +158,7 @@ def test_a_cell_says_its_crew_and_cause() -> None:
     )
 
 
-def test_days_that_are_over_far_closed_overridden_or_without_a_crew_need_no_decision() -> None:
+def test_past_distant_closed_overridden_or_unstaffed_days_need_no_decision() -> None:
     [depot] = night([[47.0] * 16], money(), [[3] * 16])
     assert len(rail([depot], money())) == MOST
     assert {cell.iso for cell in rail([depot], money(), now=NOON + timedelta(days=12))} == {"2025-06-29", "2025-06-30"}
@@ -170,11 +170,11 @@ def test_days_that_are_over_far_closed_overridden_or_without_a_crew_need_no_deci
     assert not {"2025-06-18", "2025-06-19"} & {cell.iso for cell in rail([odd], money())}
 
 
-def test_a_night_with_vans_for_all_leaves_nothing_to_decide() -> None:
+def test_with_vans_for_all_nothing_needs_a_decision() -> None:
     assert rail(night([[40.0, 47.0, 90.0], [10.0, 20.0, 30.0]], money()), money()) == ()
 
 
-def test_an_accepted_crew_is_gone_and_comes_back_when_the_crew_is_another() -> None:
+def test_an_accepted_crew_is_hidden_until_the_crew_changes() -> None:
     [three] = night([[47.0] * 3], money(), [[None, 3, None]])
     [two] = night([[47.0] * 3], money(), [[None, 2, None]])
     accepted = {("D0", date(2025, 6, 18)): 3}
@@ -184,7 +184,7 @@ def test_an_accepted_crew_is_gone_and_comes_back_when_the_crew_is_another() -> N
     assert rail([three], None, accepted) == ()
 
 
-def test_a_reader_of_one_city_decides_about_its_depots_and_borrows_from_none_elsewhere(url: str) -> None:
+def test_a_reader_of_one_city_sees_only_its_decisions_and_lenders(url: str) -> None:
     staffing = money(vans={"total": 99})
     first, second = night([[47.0] * 3, [10.0] * 3], staffing, [[None, 3, None], [None, 5, None]])
     elsewhere = replace(second, attributes={"city": "New York"})
@@ -202,7 +202,7 @@ def test_a_reader_of_one_city_decides_about_its_depots_and_borrows_from_none_els
 # --- remedies ---------------------------------------------------------------------------------------------------------
 
 
-def test_one_more_driver_is_worth_what_the_night_says_of_it_less_the_cost_of_a_change() -> None:
+def test_one_more_driver_saves_the_published_amount_less_the_cost_of_a_change() -> None:
     [depot] = night([[47.0] * 3], money(), [[None, 3, None]])
     roster = depot.days[TOMORROW].roster
     assert roster is not None
@@ -215,7 +215,7 @@ def test_one_more_driver_is_worth_what_the_night_says_of_it_less_the_cost_of_a_c
     assert rail([changed(depot, TOMORROW, {"one_more": None})], money()) == ()  # the limits forbid it
 
 
-def test_a_kept_crew_may_change_to_the_plans_where_that_saves_more_than_it_costs() -> None:
+def test_a_kept_crew_can_change_to_the_planned_one_if_it_pays_off() -> None:
     [depot] = night([[47.0] * 3], money(), [[None, 3, None]])
     saving = price(depot, TOMORROW, 3, money()) - price(depot, TOMORROW, 5, money())
     cheap, dear = (changed(depot, TOMORROW, {"left": LeftCrew(5, saving, cost)}) for cost in (10.0, 90.0))
@@ -227,14 +227,14 @@ def test_a_kept_crew_may_change_to_the_plans_where_that_saves_more_than_it_costs
     assert told(rail([dear], money(change_cost=90))[0]) == ["Accept"]
 
 
-def test_a_van_comes_from_the_depot_of_the_city_that_misses_it_least_and_from_each_but_one() -> None:
+def test_a_van_is_lent_by_the_cheapest_depot_of_the_city_and_one_van_per_lender() -> None:
     staffing = money(vans={"total": 30, "home": "vans"})
     medians = [[47.0] * 3, [45.0] * 3, [40.0] * 3, [20.0] * 3, [10.0] * 3]
     depots = list(night(medians, staffing, [[None, crew, None] for crew in (3, 2, 6, 4, 9)]))
     depots[4] = replace(depots[4], attributes={"city": "New York"})
     depots[0], depots[1] = (changed(depot, TOMORROW, {"shortage": LACK}) for depot in depots[:2])
     by_depot = {cell.depot_id: cell for cell in rail(depots, staffing)}
-    assert list(by_depot) == ["D1", "D0"]  # the worse one is asked for first
+    assert list(by_depot) == ["D1", "D0"]  # the worse one chooses first
     lender = depots[3].days[TOMORROW].roster
     assert lender is not None
     assert lender.one_fewer is not None
@@ -249,7 +249,7 @@ def test_a_van_comes_from_the_depot_of_the_city_that_misses_it_least_and_from_ea
     assert [text for text in told(rail(depots, None)[0]) if "Borrow" in text] == []
 
 
-def test_where_nobody_can_lend_the_worth_of_a_van_is_told() -> None:
+def test_shows_the_value_of_a_van_if_nobody_can_lend_one() -> None:
     staffing = money(vans={"total": 8, "home": "vans"})
     depots = [
         changed(depot, TOMORROW, {"shortage": LACK})
@@ -260,7 +260,7 @@ def test_where_nobody_can_lend_the_worth_of_a_van_is_told() -> None:
     assert [lines[1:] for lines in texts.values()] == [["Accept"]] * 2
 
 
-def test_a_van_whose_driver_does_not_come_is_free() -> None:
+def test_a_van_without_its_driver_is_free() -> None:
     staffing = money(vans={"total": 9, "home": "vans"}, shifts=[{**EARLY, "name": "day", "share": 1}])
     depots = list(night([[47.0] * 3, [46.0] * 3], money(vans={"total": 9}), [[None, 4, None], [None, 3, None]]))
     depots = [
@@ -281,7 +281,7 @@ def test_a_van_whose_driver_does_not_come_is_free() -> None:
     assert by_depot["D1"].cause == "2 of 5 drivers missing: the plan of the week has nobody for them."
 
 
-def test_people_who_are_missing_are_asked_for_shift_by_shift() -> None:
+def test_requests_missing_people_shift_by_shift() -> None:
     staffing = money(shifts=[EARLY, LATE])
     [depot] = night([[100.0] * 3], staffing)
     day = depot.days[TOMORROW]
@@ -303,12 +303,12 @@ def test_people_who_are_missing_are_asked_for_shift_by_shift() -> None:
     assert amounts == sorted(amounts, reverse=True)
     assert sum(amounts) == pytest.approx(cost - day.roster.cost, abs=1)
     assert cell.cost == f"${cost - day.roster.cost:.0f}"
-    assert told(rail([short], None)[0]) == ["Accept"]  # of two shifts it is not published which is worth what
+    assert told(rail([short], None)[0]) == ["Accept"]  # with two shifts, their separate values are not published
 
 
 @pytest.mark.parametrize("shifts", [(), (EARLY, LATE)])
-def test_prices_are_the_nights(shifts: Any) -> None:
-    """The cost of the plan, and with vans for all the least, come out as published."""
+def test_prices_equal_those_of_the_run(shifts: Any) -> None:
+    """The cost of the plan, and with vans for all the least cost, equal the published values."""
     staffing = money(shifts=shifts)
     days = [day for depot in night([[33.0, 47.0, 120.0], [8.0, 20.0, 71.0]], staffing) for day in depot.days]
     priced = Prices(LEVELS, staffing).of(days)
@@ -319,8 +319,8 @@ def test_prices_are_the_nights(shifts: Any) -> None:
 
 @given(seed=st.integers(0, 10_000), total=st.integers(4, 20), growth=st.sampled_from([0.0, 1.0, 4.0]))
 @settings(deadline=None)
-def test_the_nights_own_plan_leaves_no_van_to_borrow(seed: int, total: int, growth: float) -> None:
-    """It shares vans at best, so that moving one saves nothing."""
+def test_the_optimal_plan_leaves_no_van_to_borrow(seed: int, total: int, growth: float) -> None:
+    """The plan shares vans optimally, so that moving one saves nothing."""
     random = np.random.default_rng(seed)
     medians, homes = random.gamma(2, 15, (5, 2)), random.multinomial(total, [0.2] * 5)
     cities = np.array([0, 0, 0, 1, 1], np.intp)
@@ -334,13 +334,13 @@ def test_the_nights_own_plan_leaves_no_van_to_borrow(seed: int, total: int, grow
         assert [line for cell in rail(depots, staffing) for line in told(cell) if "Borrow" in line] == []
 
 
-def test_a_roster_of_other_shifts_is_priced_by_what_is_published() -> None:
+def test_a_roster_with_other_shifts_uses_published_prices() -> None:
     [depot] = night([[47.0] * 3], money(), [[None, 3, None]])
     assert told(rail([depot], money(shifts=[EARLY, LATE]))[0]) == told(rail([depot], money())[0])
 
 
-def test_the_dearest_are_found_among_many() -> None:
-    """Against pricing every cell."""
+def test_finds_the_most_expensive_among_many() -> None:
+    """Compare with pricing every cell."""
     random = np.random.default_rng(1)
     medians = random.uniform(20, 200, (300, 3))
     medians[:, TOMORROW] = 40
@@ -383,7 +383,7 @@ def test_planners_may_accept_and_readers_may_not() -> None:
     assert (HERE / "templates" / "rail.html").exists()
 
 
-def test_the_rail_speaks_the_readers_language() -> None:
+def test_the_rail_uses_the_readers_language() -> None:
     [depot] = night([[47.0] * 3], money(), [[None, 3, None]])
     with use_language("de"):
         assert "Heute entscheiden" in rendered(rail([depot], money()), plans=True)

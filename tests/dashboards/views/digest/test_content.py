@@ -1,4 +1,4 @@
-"""What a digest says of a depot, of a city and of all: the page's words, and nothing that was not published."""
+"""Digests of a depot, a city and all depots: the page's wording, and only published numbers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def made(url: str, *publications: Publication, scope: DigestScope, now: datetime
 
 
 def full(whole: Publication) -> Publication:
-    """BOS-01 moved since yesterday and is rostered, NYC-01 has a planner's number, Boston a total with a range."""
+    """Return the publication with a changed and rostered BOS-01, an override of NYC-01, and a total
+    with a range for Boston."""
     boston, york, *others = whole.depots
     day = boston.days[1]
     roster = PublishedRoster(4, 0.31, 40.0, 42.0, 55.0, borrowed=(("NYC-01", 2),))
@@ -55,7 +56,7 @@ def full(whole: Publication) -> Publication:
     return replace(whole, depots=(boston, york, *others), totals=totals)
 
 
-def test_a_depots_digest_has_number_range_crew_change_and_why(url: str) -> None:
+def test_a_depots_digest_has_number_range_crew_change_and_reason(url: str) -> None:
     content = made(url, full(publication()), scope=DigestScope("BOS-01"))
     assert wording.subject(content) == "BOS-01, tomorrow, Wed 18 Jun: 364 orders, 9 drivers"
     lines = wording.text(content).splitlines()
@@ -74,7 +75,7 @@ def test_a_depots_digest_has_number_range_crew_change_and_why(url: str) -> None:
     assert content.crews == {"2025-06-17": {"BOS-01": 9}, "2025-06-18": {"BOS-01": 9}}
 
 
-def test_an_override_is_the_planners(url: str) -> None:
+def test_an_override_is_attributed_to_its_planner(url: str) -> None:
     content = made(url, full(publication()), scope=DigestScope("NYC-01"))
     assert content.planned == "Ana’s number; the model says 108"
     assert "140 orders by Ana (weather: storm), until Tue 24 Jun; the model says 108." in wording.text(content)
@@ -82,31 +83,31 @@ def test_an_override_is_the_planners(url: str) -> None:
     assert "Ana’s number; the model says 108" in mail.html(content)
 
 
-def test_a_citys_digest_has_its_total_who_stands_out_and_the_list(url: str) -> None:
+def test_a_citys_digest_has_its_total_depots_that_need_attention_and_the_list(url: str) -> None:
     whole = full(publication())
     content = made(url, earlier(), whole, scope=DigestScope(city="Boston"))
     text = wording.text(content)
     assert "Orders expected tomorrow, Wed 18 Jun: 500 orders (400–600), 13 drivers" in text
     assert [depot_id for depot_id, _ in content.outstanding] == ["BOS-01", "BOS-02"]
-    assert [line.depot_id for line in content.lines] == ["BOS-01", "BOS-02"]  # the busiest first
+    assert [line.depot_id for line in content.lines] == ["BOS-01", "BOS-02"]  # busiest first
     assert "- BOS-02: 146 orders (112–179), 4 drivers" in text
     assert "- Thu 19 Jun: closed" in text
     assert "NYC" not in text.replace("2 lent by NYC-01", "")
 
 
-def test_all_depots_are_told_without_what_was_not_published_for_them_together(url: str) -> None:
+def test_a_digest_of_all_depots_has_no_unpublished_range(url: str) -> None:
     content = made(url, full(publication()), scope=DigestScope())
     assert (content.name, content.meant.range) == ("all 6 depots", "")  # quantiles do not add up
     assert content.meant.remarks == ("planners changed the number of 1 depot",)
     assert "NYC-01: 140 orders (130–160), 3 drivers; Ana’s number; the model says 108" in wording.text(content)
 
 
-def test_many_depots_are_cut_short_and_counted(url: str) -> None:
+def test_a_long_list_of_depots_is_truncated_and_counted(url: str) -> None:
     content = made(url, publication(70), scope=DigestScope())
     assert (len(content.lines), content.more) == (64, "6 depots more on the page")
 
 
-def test_a_depot_or_city_that_is_not_there_is_refused(url: str) -> None:
+def test_rejects_an_unknown_depot_or_city(url: str) -> None:
     fill(url, publication())
     with pytest.raises(NoSuchDepot):
         digest(edition(url), DigestScope("XXX-99"))
@@ -119,7 +120,7 @@ def test_a_depot_or_city_that_is_not_there_is_refused(url: str) -> None:
         digest(boston, DigestScope(city="New York"))
 
 
-def test_a_fallback_and_old_numbers_are_told(url: str) -> None:
+def test_reports_a_fallback_and_outdated_numbers(url: str) -> None:
     content = made(url, publication(tier="fallback"), scope=DigestScope("BOS-01"))
     repeat = "No model could forecast this night: these numbers repeat the same weekdays of earlier weeks."
     assert content.alarm == repeat
@@ -136,7 +137,7 @@ def test_a_fallback_and_old_numbers_are_told(url: str) -> None:
     assert much_later.alarm.startswith("Stale, and the last run failed.")
 
 
-def test_a_digest_is_of_one_language(url: str) -> None:
+def test_a_digest_uses_a_single_language(url: str) -> None:
     fill(url, publication(tier="fallback"))
     with in_language("de"):
         content = digest(edition(url), DigestScope("BOS-01"))
@@ -144,7 +145,7 @@ def test_a_digest_is_of_one_language(url: str) -> None:
     assert "same weekdays" not in content.alarm
 
 
-def test_a_mail_takes_any_name_and_brings_nothing_from_elsewhere(url: str) -> None:
+def test_a_mail_escapes_any_name_and_loads_nothing_external(url: str) -> None:
     content = made(url, publication(depots=1), scope=DigestScope("BOS-01"))
     page = mail.html(replace(content, name=ODD_ID), ("x < y",))
     assert "<b>&#34;" not in page.split("</title>")[1].split("<h1")[0]
@@ -154,7 +155,7 @@ def test_a_mail_takes_any_name_and_brings_nothing_from_elsewhere(url: str) -> No
         assert foreign not in page
 
 
-def test_a_changed_crew_is_told_and_a_day_of_one_digest_alone_is_not() -> None:
+def test_reports_changed_crews_of_days_in_both_digests() -> None:
     before = {"2025-06-17": {"A": 3}, "2025-06-18": {"A": 4, "B": 2, "C": 1, "gone": 5}}
     now = {"2025-06-18": {"A": 5, "B": CLOSED, "C": 1, "new": 2}, "2025-06-19": {"A": 9}}
     assert crew_changes(before, now) == ("Drivers changed for Wed 18 Jun: A 4 → 5, B 2 → closed.",)
@@ -164,8 +165,8 @@ def test_a_changed_crew_is_told_and_a_day_of_one_digest_alone_is_not() -> None:
     assert crew_changes(many, more)[0].endswith("D11 1 → 2 and 3 more.")
 
 
-def test_the_day_in_front_is_on_the_depots_own_clocks(url: str) -> None:
-    east = replace(depot(0), timezone="Asia/Tokyo")  # where NOON is already the 18th
+def test_the_day_in_front_is_in_the_depots_time_zone(url: str) -> None:
+    east = replace(depot(0), timezone="Asia/Tokyo")  # there NOON is already the 18th
     content = made(url, replace(publication(1), depots=(east,)), scope=DigestScope("BOS-01"))
     assert content.meant.date == date(2025, 6, 19)
     assert content.days[0].date == TOMORROW

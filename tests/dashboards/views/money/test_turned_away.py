@@ -1,4 +1,5 @@
-"""Where demand was higher than what was served, pages and API say both, and what turning away cost."""
+"""Days with more demand than served orders: pages and API show both numbers, and the cost of orders
+turned away."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from tests.dashboards.visitor import text, visitor
 
 
 def sold_out(number: int = 0) -> PublishedDepot:
-    """A depot that served 100 on its last day, of a demand of about 145."""
+    """Return a depot that served 100 on its last day, at a demand of about 145."""
     plain = depot(number)
     return replace(plain, recent=(*plain.recent[:-1], RecentDay(CUTOFF, 145.0, True, 100.0)))
 
@@ -34,7 +35,7 @@ def test_a_depots_page_and_the_api_show_served_and_demand(url: str) -> None:
     assert other["orders"] == other["demand"]
 
 
-def test_value_and_accuracy_say_what_was_turned_away_and_left_out(url: str) -> None:
+def test_the_value_page_shows_recently_turned_away_orders(url: str) -> None:
     fill(url, replace(publication(), depots=(sold_out(), sold_out(3), depot(1))))
     get = visitor(url)
     turned = "Since Mon 16 Jun, about 90 orders were turned away on 2 depot-days"
@@ -48,7 +49,7 @@ def staffing() -> Staffing:
     return Staffing(orders_per_driver=45, cost_short=38, cost_idle=22, currency="EUR")
 
 
-def test_orders_turned_away_cost_as_much_as_missing_drivers(staffing: Staffing) -> None:
+def test_orders_turned_away_are_priced_as_missing_drivers(staffing: Staffing) -> None:
     first, second = turned_away([sold_out(), sold_out(3)], staffing)
     assert first == (
         "Since Mon 16 Jun, about 90 orders were turned away on 2 depot-days with more demand than capacity (estimate)."
@@ -59,7 +60,7 @@ def test_orders_turned_away_cost_as_much_as_missing_drivers(staffing: Staffing) 
     assert left_out([sold_out()]) == ("1 depot-day since Mon 16 Jun is left out: its count is a lower bound of demand.")
 
 
-def test_sentences_follow_the_reader(staffing: Staffing) -> None:
+def test_sentences_use_the_readers_language(staffing: Staffing) -> None:
     with locale.active(locale.reader_locale("de")):
         assert left_out([sold_out()]).startswith("1 Depottag seit")
         assert turned_away([sold_out()], staffing)[0].startswith("Seit ")

@@ -1,4 +1,4 @@
-"""The value page says what was saved, in the reader's money, and what it will show where nothing is known."""
+"""The value page shows savings in the reader's currency format, and explains missing numbers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
         yield ledger
 
 
-def test_the_first_screen_says_what_ten_more_vans_would_have_saved_and_how_sure_that_is(ledger: Ledger) -> None:
+def test_the_headline_is_the_value_of_ten_more_vans_with_its_range(ledger: Ledger) -> None:
     fill(ledger, 5)
     page = value_page(account(ledger))
     headline = "From Mon 28 Sep to Mon 26 Oct ten more vans would have saved"
@@ -48,15 +48,15 @@ def test_the_first_screen_says_what_ten_more_vans_would_have_saved_and_how_sure_
     assert [row.name for row in page.months] == ["September 2026", "October 2026"]
 
 
-def test_without_vans_the_first_screen_says_what_rosters_saved(ledger: Ledger) -> None:
+def test_without_vans_the_headline_is_the_savings_of_rosters(ledger: Ledger) -> None:
     fill(ledger, 5)
     page = value_page(replace(account(ledger), more_vans=None))
     headline = "From Mon 28 Sep to Mon 26 Oct our rosters saved"
     assert (page.headline, page.saved, page.reach) == (headline, "€600", "+€600 and +€600")
 
 
-def test_ways_that_cost_nearly_the_same_have_their_cause(ledger: Ledger) -> None:
-    """The vans bind where perfect foresight would miss most of the missing drivers, too."""
+def test_explains_nearly_equal_rostering_policies(ledger: Ledger) -> None:
+    """Vans are the constraint if perfect foresight would miss most of the missing drivers, too."""
     fill(ledger, 5)
     known = account(ledger)
     ways = tuple(replace(way, short=18) if way.way == FORESIGHT else way for way in known.whole.ways)
@@ -69,13 +69,13 @@ def test_ways_that_cost_nearly_the_same_have_their_cause(ledger: Ledger) -> None
     assert "vans are scarce" not in value_page(replace(bound, more_vans=None)).under
 
 
-def test_the_sample_counts_in_a_currency() -> None:
+def test_the_sample_declares_a_currency() -> None:
     staffing = load(Path(__file__).parents[4] / "data" / "harbor_fleet" / "pipeline.yaml").staffing
     assert staffing is not None
     assert staffing.currency == "USD"
 
 
-def test_money_is_written_in_the_readers_way(ledger: Ledger) -> None:
+def test_money_uses_the_readers_format(ledger: Ledger) -> None:
     fill(ledger, 5)
     with locale.active(locale.reader_locale("de-DE,de;q=0.9")):
         assert value_page(account(ledger)).rows[0].cost == "1.000\N{NO-BREAK SPACE}€"
@@ -83,29 +83,29 @@ def test_money_is_written_in_the_readers_way(ledger: Ledger) -> None:
     assert value_page(account(ledger)).rows[0].cost == "1,000"
 
 
-def test_the_picture_holds_zero_and_ends_where_the_sum_does(ledger: Ledger) -> None:
+def test_the_chart_includes_zero_and_ends_at_the_sum(ledger: Ledger) -> None:
     fill(ledger, 5)
     picture = value_page(account(ledger)).picture
     assert picture is not None
     assert [row.text for row in picture.rows] == ["€0", "€200", "€400", "€600"]
     assert picture.ends[0][1] == picture.rows[-1].at
     assert picture.zero == picture.rows[0].at
-    assert len(picture.lines[0].split()) == 6  # from nothing, a point each week
+    assert len(picture.lines[0].split()) == 6  # from zero, one point per week
 
 
-def test_days_whose_forecast_was_made_afterwards_are_told(ledger: Ledger) -> None:
+def test_reports_backfilled_days(ledger: Ledger) -> None:
     fill(ledger, 5, backfilled=True)
     [remark] = value_page(account(ledger)).remarks
     assert remark.startswith("All forecasts of these days were made afterwards")
 
 
-def test_a_first_night_says_what_will_be_shown_and_when(ledger: Ledger) -> None:
+def test_before_the_first_data_the_page_explains_what_will_be_shown(ledger: Ledger) -> None:
     page = value_page(account(ledger))
     assert page.headline == ""
     assert page.nothing.startswith("The first night after a rostered day adds the cost")
 
 
-def test_an_address_asks_for_one_of_three_spans() -> None:
+def test_an_address_selects_one_of_three_spans() -> None:
     assert [chosen_span({"weeks": weeks}) for weeks in ("8", "26", "52", "27", "x")] == [8, 26, 52, 26, 26]
     assert chosen_span({}) == 26
 
@@ -117,7 +117,7 @@ def test_worked_hours_are_compared_with_the_plan(ledger: Ledger) -> None:
     assert finding.remark.startswith("48 worked and 56 planned driver shifts, on 12 depot-days whose hours are known.")
 
 
-def test_premiums_of_published_schedules_are_told_beside_the_account(ledger: Ledger) -> None:
+def test_premiums_of_published_schedules_are_shown_separately(ledger: Ledger) -> None:
     fill(ledger, 5)
     assert account(ledger).premiums is None
     with ledger.transaction() as connection:

@@ -1,4 +1,4 @@
-"""The list of overrides, and what they were worth."""
+"""The list of overrides, and their value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from forecaster.planning.overrides import Override
 from forecaster.planning.value_added import Result, account
 from tests.dashboards.seed import NOON, PUBLISHED, depot, publication
 
-DAY = depot(0).days[1]  # Wednesday 18 June
+DAY = depot(0).days[1]  # Wednesday, 18 June
 SHOWN = publication()
 HEAD = Head(
     1,
@@ -36,7 +36,7 @@ ROW = Override(
 )
 
 
-def test_the_book_tells_of_all_first_and_of_planners_only_with_enough_days() -> None:
+def test_shows_the_total_first_and_planners_only_with_enough_days() -> None:
     row = Override(
         3, datetime(2025, 6, 17, tzinfo=UTC), "p", "BOS-01", DAY.target_date, 200, "weather", "", "Ana", DAY.target_date
     )
@@ -48,7 +48,7 @@ def test_the_book_tells_of_all_first_and_of_planners_only_with_enough_days() -> 
     assert (overview.entries[0].state, overview.entries[0].withdrawable) == ("until Wed 18 Jun", True)
 
 
-def test_the_book_tells_what_a_newer_override_has_replaced() -> None:
+def test_shows_overrides_replaced_by_newer_ones() -> None:
     instant = datetime(2025, 6, 17, tzinfo=UTC)
     row = Override(3, instant, "p", "BOS-01", DAY.target_date, 200, "weather", "", "Ana", DAY.target_date)
     overview = book((row, replace(row, id=4, orders=70)), account([], 5), HEAD)
@@ -58,13 +58,13 @@ def test_the_book_tells_what_a_newer_override_has_replaced() -> None:
     ]
 
 
-def test_an_override_was_withdrawn_on_the_day_of_the_pipelines_own_clocks() -> None:
+def test_the_day_of_a_withdrawal_is_in_the_pipelines_time_zone() -> None:
     in_the_evening = datetime(2025, 6, 18, 1, 30, tzinfo=UTC)  # 21:30 on Tuesday in New York
     overview = book((replace(ROW, withdrawn=in_the_evening),), account([], 5), HEAD)
     assert overview.entries[0].state == "withdrawn on Tue 17 Jun"
 
 
-def test_a_book_that_does_not_list_all_says_how_many_there_are() -> None:
+def test_a_truncated_list_shows_the_total_number() -> None:
     rows = tuple(replace(ROW, id=number) for number in range(1, 1_202))
     overview = book(rows, account([], 5), HEAD)
     assert [entry.number for entry in overview.entries[:2]] == [1201, 1200]

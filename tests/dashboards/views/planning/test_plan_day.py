@@ -1,4 +1,4 @@
-"""The page of a depot's day: what may be chosen, and what an answer says in words."""
+"""The page of a depot's day: the choices, and answers in words."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ ANSWER = WhatIfAnswer(
 OPTIONS = PlanOptions(("promo", "degrees", "orders", "closed"), {"promo"}, ("weather",), ("BOS-02",), "Boston", 2)
 
 
-def test_promotions_are_yes_or_no_and_only_numbers_ask_for_one() -> None:
+def test_binary_covariates_have_two_options_and_others_need_a_number() -> None:
     day = depot(0).days[1]
     page = plan_page(depot(0), day, SEED_LEVELS, OPTIONS, None, ANSWER)
     assert [(option.value, option.text, option.chosen) for option in page.kinds] == [
@@ -59,7 +59,7 @@ def test_promotions_are_yes_or_no_and_only_numbers_ask_for_one() -> None:
     assert [option.text for option in page.scopes] == ["BOS-01", "all 2 depots of Boston"]
     assert [(option.value, option.chosen) for option in page.others] == [("BOS-02", True)]
     assert [option.value for option in page.last_days if option.chosen] == [THURSDAY.isoformat()]
-    assert page.last_days[0].value == WEDNESDAY.isoformat()  # none before the first
+    assert page.last_days[0].value == WEDNESDAY.isoformat()  # no end before the start
     assert kind_and_value("promo:0", 7) == ("promo", 0)
     assert kind_and_value("orders", 7) == ("orders", 7)
 
@@ -81,11 +81,11 @@ def test_promotions_are_yes_or_no_and_only_numbers_ask_for_one() -> None:
         ),
     ],
 )
-def test_a_question_is_said_in_words(supposed: Supposition, text: str) -> None:
+def test_a_what_if_is_described_in_words(supposed: Supposition, text: str) -> None:
     assert scenario_text(replace(ANSWER, supposed=supposed)) == text
 
 
-def test_it_is_told_who_loses_a_van_and_who_gets_one() -> None:
+def test_reports_depots_that_lose_or_get_a_van() -> None:
     assert moved_vans(ANSWER) == (
         "Wed 18 Jun, lose a van: BOS-02 (3 → 2), BOS-03 (5 → 4).",
         "Wed 18 Jun, get a van: BOS-01 (2 → 3).",
@@ -96,7 +96,7 @@ def test_it_is_told_who_loses_a_van_and_who_gets_one() -> None:
     assert sentence.endswith("D11 (4 → 2) and 3 more.")
 
 
-def test_several_depots_and_days_are_summed_and_one_is_not() -> None:
+def test_sums_are_shown_only_for_several_depots_or_days() -> None:
     rows = together(ANSWER, some=True)
     assert [(row.name, row.before, row.after, row.moved) for row in rows[:3]] == [
         ("Orders, Wed 18 Jun", "200", "250", "+50"),
@@ -112,7 +112,7 @@ def test_several_depots_and_days_are_summed_and_one_is_not() -> None:
     assert "orders_together" not in [row[5] for row in what_if_sheet(alone).rows]
 
 
-def test_the_number_in_front_says_whose_it_is() -> None:
+def test_the_number_in_front_names_its_planner() -> None:
     override = PublishedOverride(
         3, 140, (80, 103, 130), "weather", "", "Ana", datetime(2025, 6, 17, tzinfo=UTC), WEDNESDAY
     )

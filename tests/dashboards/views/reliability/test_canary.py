@@ -1,4 +1,4 @@
-"""Readers are told where a new model is tried, and what came of it."""
+"""Pages show where a canary model runs, and its result."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.dashboards.visitor import ask_locally, text
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    """A publication of which the first depot sees the canary `c1`."""
+    """A publication whose first depot has the canary `c1`."""
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     first, *others = publication().depots
     fill(url, replace(publication(), depots=(replace(first, bundle_digest="c1"), *others)))
@@ -38,7 +38,7 @@ def url(tmp_path: Path) -> str:
     return url
 
 
-def test_the_depot_that_sees_it_says_so_and_no_other(url: str) -> None:
+def test_only_the_canarys_depots_mention_it(url: str) -> None:
     page = create_app(url, pipeline="harbor-fleet", clock=lambda: NOON)
     first, second = (depot.depot_id for depot in publication().depots[:2])
     sentence = "A new model is on trial at this depot"
@@ -47,7 +47,7 @@ def test_the_depot_that_sees_it_says_so_and_no_other(url: str) -> None:
 
 
 @pytest.mark.parametrize("address", ["/champion", "/health"])
-def test_the_pages_of_champion_and_nights_say_how_it_stands(url: str, address: str) -> None:
+def test_champion_and_health_pages_show_its_status(url: str, address: str) -> None:
     page = create_app(url, pipeline="harbor-fleet", clock=lambda: NOON)
     first = publication().depots[0].depot_id
     words = text(ask_locally(page, "GET", address))
@@ -55,7 +55,7 @@ def test_the_pages_of_champion_and_nights_say_how_it_stands(url: str, address: s
     assert f"Tried at {first} Compared on 0 days" in words
 
 
-def test_without_one_nothing_is_said(tmp_path: Path) -> None:
+def test_pages_do_not_mention_a_canary_without_one(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     fill(url, publication())
     page = create_app(url, pipeline="harbor-fleet", clock=lambda: NOON)

@@ -1,4 +1,4 @@
-"""What drifts is on the page of the last nights and on a depot's page, in words, for whoever may see it."""
+"""Drift is described on the health page and on a depot's page, for readers with access."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def remember(url: str, *drifts: Drift) -> None:
         drift.replace_drifts(connection, "harbor-fleet", drifts)
 
 
-def test_health_says_who_drifts_since_when_and_which_way_with_a_link(get: Get, url: str) -> None:
-    assert "Drift" not in text(get("/health"))
+def test_the_health_page_lists_drifts_with_duration_direction_and_link(get: Get, url: str) -> None:
+    assert "What drifts" not in text(get("/health"))
     remember(url, NETWORK, CITY, BOSTON, NEW_YORK, RAIN)
     page = get("/health")
     seen = text(page)
@@ -48,13 +48,13 @@ def test_health_says_who_drifts_since_when_and_which_way_with_a_link(get: Get, u
     )
 
 
-def test_a_depots_page_has_one_line_of_it_and_others_have_none(get: Get, url: str) -> None:
+def test_only_the_drifting_depots_page_mentions_it(get: Get, url: str) -> None:
     remember(url, BOSTON)
     assert "Actuals are 24 % above the forecast for 12 days." in text(get("/depot/BOS-01"))
     assert "the forecast for" not in text(get("/depot/NYC-01"))
 
 
-def test_a_page_of_the_past_does_not_tell_what_drifts_today(url: str) -> None:
+def test_a_past_publication_does_not_show_current_drift(url: str) -> None:
     fill(url, publication())
     remember(url, BOSTON)
     store = PublicationStore(url, "harbor-fleet", lambda: NOON, "")
@@ -65,7 +65,7 @@ def test_a_page_of_the_past_does_not_tell_what_drifts_today(url: str) -> None:
     store.close()
 
 
-def test_who_sees_one_city_is_told_of_it_and_of_its_depots_alone(url: str) -> None:
+def test_a_reader_of_one_city_sees_only_its_drifts(url: str) -> None:
     fill(url, publication())
     remember(url, NETWORK, CITY, BOSTON, NEW_YORK, RAIN)
     store = PublicationStore(url, "harbor-fleet", lambda: NOON, "")
@@ -74,7 +74,7 @@ def test_who_sees_one_city_is_told_of_it_and_of_its_depots_alone(url: str) -> No
     store.close()
 
 
-def test_of_many_depots_those_farthest_from_their_past_are_named(url: str) -> None:
+def test_lists_the_depots_with_the_largest_drift(url: str) -> None:
     fill(url, publication())
     many = [replace(BOSTON, label=f"D{number:02d}", value=1.1 + number / 100) for number in range(MOST + 3)]
     remember(url, *many)
@@ -117,7 +117,7 @@ def test_each_kind_has_its_sentence(of: dict[str, object], sentence: str) -> Non
         ("ar", ("ما انحرف عن ماضيه", "على المتوقع منذ")),
     ],
 )
-def test_it_is_said_in_the_readers_language(get: Get, url: str, language: str, words: Sequence[str]) -> None:
+def test_drift_is_described_in_the_readers_language(get: Get, url: str, language: str, words: Sequence[str]) -> None:
     remember(url, BOSTON)
     seen = text(get("/health", accept_language=language))
     for word in words:

@@ -1,4 +1,5 @@
-"""Money page and health page have what executives and whoever is on call need, for readers of all cities."""
+"""Value page and health page have the facts for executives and on-call people, for readers of all
+cities."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ ASIDE = {"rule": "count_negative", "severity": "quarantine", "count": 3, "messag
 
 
 def measures(night: int) -> dict[str, object]:
-    """What a night writes down: the third trained nothing, the last found all of its programs in the cache."""
+    """Return a run's measures: the third run trained nothing, the last found all of its programs in
+    the cache."""
     of_all = {"peak_memory_bytes": {"night": 1.5e9, "predict": 3e8}, "cpu_seconds": {"night": 12.0}, "parity": 2e-6}
     if night == 2:
         return of_all
@@ -74,18 +76,18 @@ def spec(tmp_path: Path) -> Spec:
 
 @pytest.fixture
 def read(spec: Spec) -> Read:
-    """The words of a page."""
+    """Return a function that reads the text of a page."""
     app = create_app(spec.ledger_url, pipeline=spec.name, clock=lambda: NOON, spec=spec)
     return lambda path: text(ask_locally(app, "GET", path))
 
 
 def logbook(spec: Spec, cities: frozenset[str] | None) -> Logbook:
-    """What is read by whoever sees some cities, or all."""
+    """Return the logbook for a reader of some cities, or of all."""
     store = PublicationStore(spec.ledger_url, spec.name, lambda: NOON, "")
     return replace(store.logbook(cities), spec=spec)
 
 
-def test_the_page_of_money_begins_with_orders_and_error(read: Read) -> None:
+def test_the_value_page_begins_with_orders_and_error(read: Read) -> None:
     page = read("/value")
     assert "Orders expected from Tue 17 Jun to Mon 23 Jun: 7,000." in page
     assert (
@@ -94,8 +96,8 @@ def test_the_page_of_money_begins_with_orders_and_error(read: Read) -> None:
     )
 
 
-def test_a_declared_promise_is_counted_there_and_shown_on_the_page_of_nights(spec: Spec) -> None:
-    """S7 is broken here: each training of the same versions but the last compiled anew."""
+def test_a_declared_objective_is_counted_there_and_shown_on_the_health_page(spec: Spec) -> None:
+    """S7 is broken here: each training of the same versions except the last compiled again."""
     for declared, promising in ((False, spec), (True, spec.model_copy(update={"slo": Slo()}))):
         app = create_app(spec.ledger_url, pipeline=spec.name, clock=lambda: NOON, spec=promising)
         nights, money = (text(ask_locally(app, "GET", address)) for address in ("/health", "/value"))
@@ -103,25 +105,25 @@ def test_a_declared_promise_is_counted_there_and_shown_on_the_page_of_nights(spe
         assert ("measurable objectives are met." in money) == declared
 
 
-def test_every_promise_has_a_name(spec: Spec) -> None:
+def test_every_objective_has_a_title(spec: Spec) -> None:
     with Ledger.open_reader(spec.ledger_url) as ledger:
         assert {(standing.key, standing.name) for standing in slo.standings(spec, ledger, NOON)} == set(TITLES)
 
 
-def test_whoever_is_on_call_reads_deadline_missed_nights_and_memory(read: Read) -> None:
+def test_the_health_page_shows_deadline_missed_nights_and_memory(read: Read) -> None:
     page = read("/health")
     assert "Nights without forecasts 0" in page
     assert "Memory of night 1,500 MB Memory of predict 300 MB" in page
     assert "Due by" in page
 
 
-def test_the_page_of_nights_says_which_runbook_helps_and_each_is_there(read: Read) -> None:
+def test_the_health_page_links_existing_runbooks(read: Read) -> None:
     assert "runs are killed : dashboards/runbooks/out-of-memory.md" in read("/health").replace("killed:", "killed :")
     folder = ROOT / "dashboards" / "runbooks"
     assert [name for name in RUNBOOKS if not (folder / f"{name}.md").is_file()] == []
 
 
-def test_whoever_sees_one_city_is_told_none_of_it(spec: Spec) -> None:
+def test_a_reader_of_one_city_sees_none_of_it(spec: Spec) -> None:
     of_one_city = logbook(spec, frozenset({"Boston"}))
     assert (outlook(of_one_city), on_call(of_one_city)) == ((), None)
     of_all = logbook(spec, None)
@@ -129,19 +131,19 @@ def test_whoever_sees_one_city_is_told_none_of_it(spec: Spec) -> None:
     assert on_call(of_all) is not None
 
 
-def test_a_page_without_a_pipeline_file_has_no_facts_for_whoever_is_on_call(spec: Spec) -> None:
+def test_a_page_without_a_pipeline_file_has_no_on_call_facts(spec: Spec) -> None:
     app = create_app(spec.ledger_url, pipeline=spec.name, clock=lambda: NOON)
     assert 'id="on-call"' not in ask_locally(app, "GET", "/health").text
 
 
-def test_what_nights_measured_is_in_the_api(spec: Spec) -> None:
+def test_measures_of_runs_are_in_the_api(spec: Spec) -> None:
     app = create_app(spec.ledger_url, pipeline=spec.name, clock=lambda: NOON, spec=spec)
     newest, *_ = ask_locally(app, "GET", "/api/v1/runs").json()["runs"]
     assert (newest["measures"]["compile_hits"], newest["measures"]["versions"]) == (26, VERSIONS)
 
 
 @pytest.mark.parametrize("prefix", ["", "/p/harbor-fleet"])
-def test_addresses_of_earlier_pages_lead_to_where_their_content_is(spec: Spec, prefix: str) -> None:
+def test_old_addresses_redirect_to_the_new_pages(spec: Spec, prefix: str) -> None:
     store = PublicationStore(spec.ledger_url, spec.name, lambda: NOON, build())
     access = AccessContext(
         Access(), spec.ledger_url, spec.name, store, lambda: NOON, linkable(), keys=("k" * 32,), prefix=prefix

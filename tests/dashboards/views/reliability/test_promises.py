@@ -1,4 +1,4 @@
-"""The page of the last nights says what is promised, how that stands, and why no model is promoted."""
+"""The health page shows service objectives, their status, and the reason for frozen promotions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.dashboards.visitor import ask_locally, text
 PIPELINE = "name: harbor-fleet\ntimezone: America/New_York\ndemand: {source: {kind: csv, path: demand.csv}}\n"
 
 
-def test_a_broken_promise_and_the_freeze_that_follows_are_on_the_page(tmp_path: Path) -> None:
+def test_the_page_shows_a_broken_objective_and_the_resulting_freeze(tmp_path: Path) -> None:
     file = tmp_path / "pipeline.yaml"
     file.write_text(PIPELINE + "slo: {bias: 0.01}\n", "utf-8")
     spec = load(file)
@@ -42,6 +42,6 @@ def test_a_broken_promise_and_the_freeze_that_follows_are_on_the_page(tmp_path: 
     )
     store = PublicationStore(spec.ledger_url, spec.name, lambda: NOON, "")
     assert promises(store.logbook(), spec) is not None
-    assert promises(store.logbook(frozenset({"Boston"})), spec) is None  # who sees one city
+    assert promises(store.logbook(frozenset({"Boston"})), spec) is None  # a reader of one city
     assert promises(store.logbook(), spec.model_copy(update={"slo": None})) is None
     store.close()

@@ -1,4 +1,4 @@
-"""Days whose count is a lower bound, as the pipeline file declares them; from the file to the panel."""
+"""Days whose count is a lower bound, as declared in the pipeline file; from the file to the panel."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def capped_days(panel: Panel, depot: int = 0) -> list[date]:
         ("sold_out_at", "2024-01-05 14:30:00", ""),
     ],
 )
-def test_a_flag_or_a_time_makes_a_count_a_lower_bound(tmp_path: Path, header: str, cell: str, empty: str) -> None:
+def test_flag_or_time_makes_a_count_a_lower_bound(tmp_path: Path, header: str, cell: str, empty: str) -> None:
     rows = [f"A,{day},{count(day)},{cell if day.day == 5 else empty}" for day in DAYS]
     result, panel = panel_of(tmp_path, [f"depot_id,date,demand,{header}", *rows], f", columns: {{{header}: {header}}}")
     assert result.quarantined == 0
@@ -59,7 +59,7 @@ def test_a_flag_or_a_time_makes_a_count_a_lower_bound(tmp_path: Path, header: st
     assert np.array_equal(panel.demand[0][~panel.is_capped[0]], panel.served[0][~panel.is_capped[0]])
 
 
-def test_a_capacity_of_the_day_or_of_the_depot_caps_the_counts_that_reach_it(tmp_path: Path) -> None:
+def test_capacity_of_the_day_or_depot_caps_the_counts_that_reach_it(tmp_path: Path) -> None:
     rows = [f"{depot},{day},{min(count(day), 55)},{60 if day.day < 9 else ''}" for depot in "AB" for day in DAYS]
     (tmp_path / "depots.csv").write_text("depot_id,most\nA,55\nB,many\n", "utf-8")
     depots = "depots: {source: {kind: csv, path: depots.csv}, columns: {capacity: most}}\n"
@@ -72,7 +72,7 @@ def test_a_capacity_of_the_day_or_of_the_depot_caps_the_counts_that_reach_it(tmp
     ]
 
 
-def test_what_is_no_flag_and_no_time_is_quarantined_with_what_was_wanted(tmp_path: Path) -> None:
+def test_invalid_flags_and_times_are_quarantined_with_the_requirement(tmp_path: Path) -> None:
     rows = [
         f"A,{day},{count(day)},{'perhaps' if day.day == 5 else 'no'},{'25:00' if day.day == 6 else ''}" for day in DAYS
     ]
@@ -84,11 +84,11 @@ def test_what_is_no_flag_and_no_time_is_quarantined_with_what_was_wanted(tmp_pat
     assert "a time such as 14:30 where it says when a depot sold out" in messages[0]
 
 
-def test_where_orders_have_times_the_rest_of_a_day_is_that_of_days_that_did_not_sell_out(tmp_path: Path) -> None:
+def test_rest_of_a_sold_out_day_is_estimated_from_other_days_half_hours(tmp_path: Path) -> None:
     rows = ["depot_id,date,sold_out"]
     for day in DAYS:
         sold_out = day.day == 5
-        hours = range(8, 12) if sold_out else range(8, 18)  # ten orders an hour, until noon where it sold out
+        hours = range(8, 12) if sold_out else range(8, 18)  # ten orders per hour, until noon on the sold-out day
         rows += [
             f"A,{day}T{hour:02d}:{minute:02d}:30,{'12:00' if sold_out else ''}"
             for hour in hours
@@ -101,14 +101,14 @@ def test_where_orders_have_times_the_rest_of_a_day_is_that_of_days_that_did_not_
     assert panel.demand[0][capped] == pytest.approx([100.0] * 3)
 
 
-def test_without_a_capped_day_a_panel_is_the_same_to_the_bit(tmp_path: Path) -> None:
+def test_panel_without_capped_days_is_unchanged_to_the_bit(tmp_path: Path) -> None:
     rows = [f"A,{day},{count(day)},no" for day in DAYS]
     _, declared = panel_of(tmp_path, ["depot_id,date,demand,capped", *rows], ", columns: {capped: capped}")
     assert declared.capped is None
     assert declared.demand[0].tolist() == [float(count(day)) for day in DAYS]
 
 
-def test_a_column_that_is_declared_later_counts_for_past_cutoffs_of_an_archive_too(tmp_path: Path) -> None:
+def test_column_declared_later_also_applies_to_past_cutoffs_of_an_archive(tmp_path: Path) -> None:
     rows = [f"A,{day},{count(day)},{'yes' if day.day == 5 else 'no'}" for day in DAYS]
     panel_of(tmp_path, ["depot_id,date,demand,sold_out", *rows], ", recorded: next_day")
     text = (

@@ -22,7 +22,7 @@ def suspected(counts: Floats) -> list[int]:
 
 
 @pytest.mark.parametrize("mean", [6, 60, 6000])
-def test_counts_that_end_at_a_cap_are_suspected_and_counts_that_thin_out_are_not(mean: float) -> None:
+def test_suspects_counts_that_end_at_a_cap_but_not_those_that_thin_out(mean: float) -> None:
     demand = RANDOM.poisson(mean * np.exp(0.2 * RANDOM.standard_normal((20, 300)))).astype(np.float32)
     caps = np.quantile(demand[::2], 0.7, axis=1, keepdims=True, method="nearest")
     counts = demand.copy()
@@ -30,13 +30,13 @@ def test_counts_that_end_at_a_cap_are_suspected_and_counts_that_thin_out_are_not
     assert suspected(counts) == [*range(0, 20, 2)]
 
 
-def test_a_cap_that_is_not_sharp_is_suspected() -> None:
+def test_suspects_a_cap_that_is_not_sharp() -> None:
     demand = (800 * np.exp(0.25 * RANDOM.standard_normal((4, 300)))).astype(np.float32)
     counts = np.minimum(demand, 900 + RANDOM.uniform(-8, 8, demand.shape)).astype(np.float32)
     assert suspected(counts) == [0, 1, 2, 3]
 
 
-def test_rounded_counts_constant_counts_and_short_histories_are_no_caps() -> None:
+def test_rounded_constant_and_short_histories_are_not_suspected() -> None:
     demand = RANDOM.poisson(300, (3, 300)).astype(np.float32)
     demand[0] = np.round(demand[0], -1)
     demand[1] = 7
@@ -45,7 +45,7 @@ def test_rounded_counts_constant_counts_and_short_histories_are_no_caps() -> Non
     assert suspected(demand) == []
 
 
-def test_a_finding_names_depots_limit_days_and_keys_until_they_are_declared(tmp_path: Path) -> None:
+def test_finding_names_depots_limit_days_and_keys_until_declared(tmp_path: Path) -> None:
     demand = RANDOM.poisson(50, (3, 200)).astype(np.float32)
     demand[1] = np.minimum(demand[1], 52)
     panel, spec = bare(demand.tolist(), horizon=2), spec_of(tmp_path)
@@ -62,7 +62,7 @@ def test_a_finding_names_depots_limit_days_and_keys_until_they_are_declared(tmp_
     assert suspected_caps(panel.with_capped(CappedCounts(demand, demand == 52)), spec) == ()
 
 
-def test_a_limit_that_is_what_the_vans_deliver_needs_a_lower_wall(tmp_path: Path) -> None:
+def test_limit_equal_to_the_vans_capacity_needs_a_lower_wall(tmp_path: Path) -> None:
     values = np.repeat(np.arange(81, 91), 12).astype(np.float32)
     values = np.concatenate([values, np.full(12, 90, np.float32)])  # twice as often as any other
     counts = RANDOM.permutation(values)[None]

@@ -1,4 +1,4 @@
-"""Zeros on days that are not over, in rows with what is known ahead."""
+"""Zero counts on days that are not over, in rows with values known ahead."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FIRST = date(2026, 5, 20)  # 21 days before
 
 
 def came(folder: Path, ahead: str, covariate: str = "regen", calendar: str = "", rules: str = "") -> IngestResult:
-    """What came of a feed that ends a week ahead, with this count of each day that is not over."""
+    """Result of a feed that ends a week ahead, with this count on each day that is not over."""
     days = [FIRST + timedelta(days=n) for n in range(28)]
     rows = [
         f"{depot},{day},{(40 + day.day % 7) if day < NOW.date() else ahead},{day.day / 10 if covariate else ''}"
@@ -35,7 +35,7 @@ def came(folder: Path, ahead: str, covariate: str = "regen", calendar: str = "",
 KNOWN = ", known_future: [regen]"
 
 
-def test_a_zero_of_a_day_ahead_is_set_aside_and_its_covariates_are_kept(tmp_path: Path) -> None:
+def test_zero_count_ahead_is_set_aside_and_its_covariates_are_kept(tmp_path: Path) -> None:
     result = came(tmp_path, "0", calendar=KNOWN)
     assert (result.accepted, result.quarantined) == (56, 0)
     [finding] = result.findings
@@ -51,7 +51,7 @@ def test_a_zero_of_a_day_ahead_is_set_aside_and_its_covariates_are_kept(tmp_path
     assert ahead["regen"].notna().all()
 
 
-def test_the_same_feed_again_brings_nothing_new(tmp_path: Path) -> None:
+def test_same_feed_again_adds_nothing(tmp_path: Path) -> None:
     came(tmp_path, "0", calendar=KNOWN)
     assert came(tmp_path, "0", calendar=KNOWN).unchanged == 56
 
@@ -65,7 +65,7 @@ def test_the_same_feed_again_brings_nothing_new(tmp_path: Path) -> None:
         ("0", "regen", KNOWN, ", rules: {severity: {day_not_over: quarantine}}"),
     ],
 )
-def test_other_rows_of_days_ahead_go_to_quarantine(
+def test_other_rows_of_days_ahead_are_quarantined(
     tmp_path: Path, ahead: str, covariate: str, calendar: str, rules: str
 ) -> None:
     result = came(tmp_path, ahead, covariate, calendar, rules)
@@ -75,5 +75,5 @@ def test_other_rows_of_days_ahead_go_to_quarantine(
     assert finding.message.endswith("; an empty count keeps the covariates of the row") == bool(calendar)
 
 
-def test_an_empty_count_of_a_day_ahead_is_no_finding(tmp_path: Path) -> None:
+def test_empty_count_ahead_gives_no_finding(tmp_path: Path) -> None:
     assert came(tmp_path, "", calendar=KNOWN).findings == ()

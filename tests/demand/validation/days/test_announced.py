@@ -1,4 +1,4 @@
-"""Days of events, depots and other sources beside the readings, written as instants."""
+"""Days of events, depots and other reference sources, written as instants."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NEW_YORK, BERLIN, TOKYO = "America/New_York", "Europe/Berlin", "Asia/Tokyo"
         (["2026-12-01T00:30:00Z"], NEW_YORK, ["2026-11-30"], [False]),  # 19:30 there
         (["2026-12-01T00:00:00Z", "2026-12-02T01:30:00Z"], NEW_YORK, ["2026-11-30", "2026-12-01"], [False, False]),
         (["2026-11-30", "", "soon"], NEW_YORK, ["2026-11-30", "", ""], [False] * 3),
-        # midnights of Berlin, in summer as well
+        # midnights of Berlin, including summer
         (
             ["2026-05-04T22:00:00Z", "2026-11-29T23:00:00Z", "2026-12-24T23:00:00Z"],
             "America/Phoenix",
@@ -42,15 +42,13 @@ NEW_YORK, BERLIN, TOKYO = "America/New_York", "Europe/Berlin", "Asia/Tokyo"
         ),
     ],
 )
-def test_a_midnight_is_the_day_that_is_written(
-    stamps: list[str], zone: str, days: list[str], others: list[bool]
-) -> None:
+def test_midnight_counts_as_the_written_day(stamps: list[str], zone: str, days: list[str], others: list[bool]) -> None:
     announced, is_other = announced_days(pd.Series(stamps, dtype="str"), ZoneInfo(zone), Notation())
     assert announced.dt.strftime("%Y-%m-%d").fillna("").tolist() == days
     assert is_other.tolist() == others
 
 
-def test_typed_midnights_in_utc_are_days_too() -> None:
+def test_typed_utc_midnights_are_days_too() -> None:
     stamps = pd.Series(pd.to_datetime(["2026-11-30T00:00:00Z", None], utc=True))
     announced, is_other = announced_days(stamps, ZoneInfo(NEW_YORK), Notation())
     assert announced.tolist() == [pd.Timestamp("2026-11-30"), pd.NaT]
@@ -73,7 +71,7 @@ def events(folder: Path, *lines: str) -> tuple[Any, list[Finding]]:
     return reference_tables.events(spec_of(folder), findings, NOW)[0], findings
 
 
-def test_a_closure_from_midnight_to_the_end_of_a_day_in_utc_is_on_the_days_as_written(tmp_path: Path) -> None:
+def test_closure_in_utc_midnights_applies_to_the_written_days(tmp_path: Path) -> None:
     row = "2024-03-05T00:00:00Z,2024-03-06T23:59:59Z,closure,inventory"
     table, [finding] = events(tmp_path, "date,until,kind,name", row)
     assert table["date"].tolist() == [pd.Timestamp("2024-03-05"), pd.Timestamp("2024-03-06")]
@@ -84,7 +82,7 @@ def test_a_closure_from_midnight_to_the_end_of_a_day_in_utc_is_on_the_days_as_wr
     )
 
 
-def test_the_first_day_of_a_depot_is_the_day_as_written(tmp_path: Path) -> None:
+def test_first_day_of_a_depot_is_the_written_day(tmp_path: Path) -> None:
     write(tmp_path, "depots", "depot_id,since", "A,2024-03-05T00:00:00Z", "B,2024-03-05")
     findings: list[Finding] = []
     table = reference_tables.depots(spec_of(tmp_path), findings)

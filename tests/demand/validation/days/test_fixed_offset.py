@@ -31,28 +31,28 @@ def written(time: str, days: pd.DatetimeIndex = AUTUMN) -> pd.Series[str]:
         ("23:30:00+09:30", ZoneInfo("Australia/Adelaide"), "Australia/Darwin"),
         ("00:00:00+01:00", BERLIN, None),  # 1:00 in summer, on the same day
         ("20:00:00-05:00", NEW_YORK, None),
-        ("23:30:00+03:00", BERLIN, None),  # the clock of another place
+        ("23:30:00+03:00", BERLIN, None),  # local time of another place
         ("23:30:00", BERLIN, None),
         ("22:30:00Z", BERLIN, None),  # may be an instant
     ],
 )
-def test_the_zone_of_the_offset_is_that_of_the_days(time: str, zone: ZoneInfo, key: str | None) -> None:
+def test_zone_of_the_offset_determines_the_days(time: str, zone: ZoneInfo, key: str | None) -> None:
     assert zone_of_fixed_offset(written(time), zone) == key
 
 
-def test_several_offsets_are_those_of_the_clock() -> None:
+def test_several_offsets_follow_the_local_clock() -> None:
     stamps = [day.replace(hour=23, minute=30).tz_localize("Europe/Berlin").isoformat() for day in AUTUMN]
     assert of_column(pd.Series(stamps, dtype="str"), BERLIN) is None
 
 
-def test_few_times_of_day_are_looked_at_and_many_are_instants() -> None:
+def test_few_times_of_day_are_checked_and_many_are_instants() -> None:
     few = pd.concat([written("23:30:00+01:00", AUTUMN[::2]), written("23:00:00+01:00", AUTUMN[1::2])])
     many = pd.concat([written(f"23:{minute}:00+01:00", AUTUMN[:30]) for minute in range(10, 20)])
     assert zone_of_fixed_offset(few, BERLIN) == "Etc/GMT-1"
     assert of_column(many, BERLIN) is None
 
 
-def test_closing_times_in_winter_time_all_year_stop_the_batch_and_the_key_is_named(tmp_path: Path) -> None:
+def test_closing_times_in_winter_time_all_year_stop_the_batch_and_name_the_key(tmp_path: Path) -> None:
     finding = day_stamps(tmp_path, written("23:30:00+01:00"), "Europe/Berlin")
     assert finding is not None
     assert finding.severity == "stop"
@@ -65,7 +65,7 @@ def test_closing_times_in_winter_time_all_year_stop_the_batch_and_the_key_is_nam
 
 
 @pytest.mark.parametrize("stamps", [written("22:00:00Z"), pd.Series(AUTUMN.tz_localize("UTC") + pd.Timedelta("22h"))])
-def test_midnights_of_one_half_of_the_year_in_utc_are_days_too(tmp_path: Path, stamps: Any) -> None:
+def test_utc_midnights_of_half_the_year_are_days_too(tmp_path: Path, stamps: Any) -> None:
     finding = day_stamps(tmp_path, stamps, "Europe/Berlin")
     assert finding is not None
     assert finding.severity == "warn"  # a clock in UTC may have counted
@@ -74,11 +74,11 @@ def test_midnights_of_one_half_of_the_year_in_utc_are_days_too(tmp_path: Path, s
 
 
 @pytest.mark.parametrize("time", ["23:00:00Z", "12:00:00Z", "23:30:00Z"])
-def test_one_time_in_utc_that_falls_on_days_in_turn_is_left_alone(tmp_path: Path, time: str) -> None:
+def test_one_utc_time_on_consecutive_days_is_accepted(tmp_path: Path, time: str) -> None:
     assert day_stamps(tmp_path, written(time), "Europe/Berlin") is None
 
 
-def test_local_midnights_without_a_zone_in_winter_time_stop_the_batch(tmp_path: Path) -> None:
+def test_local_midnights_in_winter_time_without_a_zone_stop_the_batch(tmp_path: Path) -> None:
     midnights = [day.tz_localize("Europe/Berlin").tz_convert("Etc/GMT-1").tz_localize(None) for day in AUTUMN]
     finding = day_stamps(tmp_path, pd.Series([f"{stamp:%Y-%m-%d %H:%M}" for stamp in midnights]), "Europe/Berlin")
     assert finding is not None

@@ -50,7 +50,7 @@ UTC_FORMS = ("%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M:%S.000Z", "%Y-%m-%d %H:%M:%S+
 
 
 @pytest.mark.parametrize("zone", ["America/New_York", "America/Sao_Paulo"])
-def test_midnights_in_utc_are_days_and_the_key_that_takes_them_so_is_named(tmp_path: Path, zone: str) -> None:
+def test_utc_midnights_are_days_and_the_finding_names_the_key(tmp_path: Path, zone: str) -> None:
     finding = day_stamps(tmp_path, text(UTC_FORMS[0]), zone)
     assert finding is not None
     assert finding.severity == "stop"
@@ -61,7 +61,7 @@ def test_midnights_in_utc_are_days_and_the_key_that_takes_them_so_is_named(tmp_p
 
 
 @pytest.mark.parametrize("unit", ["s", "us", "ns"])
-def test_midnights_in_utc_of_a_typed_column_are_days_too(tmp_path: Path, unit: str) -> None:
+def test_utc_midnights_of_a_typed_column_are_days_too(tmp_path: Path, unit: str) -> None:
     stamps = pd.Series(DAYS.tz_localize("UTC").as_unit(unit))
     finding = day_stamps(tmp_path, stamps, "America/New_York")
     assert finding is not None
@@ -82,7 +82,7 @@ def test_midnights_of_another_zone_are_days_of_that_zone(tmp_path: Path, typed: 
     assert first_day(tmp_path) == "2026-08-01"
 
 
-def test_midnights_as_they_are_written_with_an_offset_are_days(tmp_path: Path) -> None:
+def test_written_midnights_with_an_offset_are_days(tmp_path: Path) -> None:
     stamps = pd.Series([day.tz_localize("Europe/Berlin").isoformat() for day in DAYS], dtype="str")
     finding = day_stamps(tmp_path, stamps, "America/New_York")
     assert finding is not None
@@ -96,7 +96,7 @@ def test_midnights_as_they_are_written_with_an_offset_are_days(tmp_path: Path) -
         (text("%Y-%m-%dT%H:%M:%SZ"), "Asia/Tokyo"),
         (text("%Y-%m-%dT%H:%M:%SZ"), "UTC"),
         (text("%Y-%m-%dT%H:%M:%SZ", "America/New_York"), "America/New_York"),  # midnights of the depot
-        (text("%Y-%m-%dT%H:%M:%SZ", days=DAYS[:2]), "America/New_York"),  # too few to tell
+        (text("%Y-%m-%dT%H:%M:%SZ", days=DAYS[:2]), "America/New_York"),  # too few to decide
         (text("%Y-%m-%dT12:00:00Z"), "America/New_York"),
         (text("%Y-%m-%d"), "America/New_York"),
         (text("%Y-%m-%dT%H:%M:%S"), "America/New_York"),
@@ -105,12 +105,12 @@ def test_midnights_as_they_are_written_with_an_offset_are_days(tmp_path: Path) -
         (pd.Series(pd.date_range("2026-08-01", periods=600, freq="5h", tz="UTC")), "America/New_York"),
     ],
 )
-def test_what_falls_on_its_day_or_is_no_midnight_is_left_alone(tmp_path: Path, stamps: Any, zone: str) -> None:
+def test_accepts_days_that_match_or_are_no_midnights(tmp_path: Path, stamps: Any, zone: str) -> None:
     assert day_stamps(tmp_path, stamps, zone) is None
 
 
 @pytest.mark.parametrize("typed", [False, True])
-def test_local_midnights_that_are_written_in_utc_without_a_zone_stop_the_batch(tmp_path: Path, typed: bool) -> None:
+def test_local_midnights_written_in_utc_without_a_zone_stop_the_batch(tmp_path: Path, typed: bool) -> None:
     stamps: Any = text("%Y-%m-%d %H:%M:%S", "Europe/Berlin")
     finding = day_stamps(tmp_path, pd.Series(pd.to_datetime(stamps)) if typed else stamps, "Europe/Berlin")
     assert finding is not None
@@ -141,12 +141,12 @@ def test_midnights_in_a_declared_form_are_days_too(tmp_path: Path, form: str, zo
     assert day_stamps(tmp_path / "other", pd.Series(at_noon, dtype="str"), "UTC", source=source) is None
 
 
-def test_days_in_a_declared_form_are_no_midnights(tmp_path: Path) -> None:
+def test_days_in_a_declared_form_are_not_midnights(tmp_path: Path) -> None:
     stamps = pd.Series([f"{day:%d.%m.%Y}" for day in DAYS])
     assert day_stamps(tmp_path, stamps, "America/New_York", source=', date_format: "%d.%m.%Y"') is None
 
 
-def test_one_time_without_a_zone_may_be_when_counts_are_taken(tmp_path: Path) -> None:
+def test_one_time_without_a_zone_may_be_the_time_of_counting(tmp_path: Path) -> None:
     finding = day_stamps(tmp_path, text("%Y-%m-%d %H:%M:%S", "Asia/Tokyo"), "Asia/Tokyo")
     assert finding is not None
     assert finding.severity == "warn"
@@ -156,7 +156,7 @@ def test_one_time_without_a_zone_may_be_when_counts_are_taken(tmp_path: Path) ->
     )
 
 
-def test_one_time_without_a_zone_is_as_the_file_says(tmp_path: Path) -> None:
+def test_declared_zone_decides_about_one_time_without_a_zone(tmp_path: Path) -> None:
     closing = text("%Y-%m-%d %H:%M", "Asia/Kolkata")
     finding = day_stamps(tmp_path, closing, "Asia/Kolkata")
     assert finding is not None
@@ -164,7 +164,7 @@ def test_one_time_without_a_zone_is_as_the_file_says(tmp_path: Path) -> None:
     assert day_stamps(tmp_path / "said", closing, "Asia/Kolkata", ", date_zone: Asia/Kolkata") is None
 
 
-def test_days_alone_hide_no_midnights_in_utc(tmp_path: Path) -> None:
+def test_plain_days_do_not_hide_utc_midnights(tmp_path: Path) -> None:
     stamps = pd.Series([*text("%Y-%m-%dT%H:%M:%SZ", days=DAYS[:60]), *[f"{day:%Y-%m-%d}" for day in DAYS[60:]]])
     finding = day_stamps(tmp_path, stamps, "America/New_York")
     assert finding is not None
@@ -172,21 +172,21 @@ def test_days_alone_hide_no_midnights_in_utc(tmp_path: Path) -> None:
     assert day_stamps(tmp_path / "days", pd.Series([f"{day:%Y-%m-%d}" for day in DAYS]), "America/New_York") is None
 
 
-def test_one_local_time_may_be_when_a_shop_closes(tmp_path: Path) -> None:
+def test_one_local_time_may_be_the_closing_time(tmp_path: Path) -> None:
     closing = pd.Series([day.replace(hour=23).tz_localize("America/Chicago") for day in DAYS]).dt.tz_convert("UTC")
     finding = day_stamps(tmp_path, closing, "America/Chicago")
     assert finding is not None
     assert finding.severity == "warn"
 
 
-def test_one_time_in_utc_may_be_when_counts_are_taken(tmp_path: Path) -> None:
+def test_one_utc_time_may_be_the_time_of_counting(tmp_path: Path) -> None:
     finding = day_stamps(tmp_path, text("%Y-%m-%dT%H:%M:%SZ", "Asia/Kolkata"), "America/New_York")
     assert finding is not None
     assert finding.severity == "warn"
     assert "demand.date_zone: Asia/Kolkata" in finding.message
 
 
-def test_an_unknown_zone_is_refused_with_what_was_meant(tmp_path: Path) -> None:
+def test_rejects_an_unknown_zone_with_a_suggestion(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="unknown time zone 'Europe/Berlim'"):
         day_stamps(tmp_path, text("%Y-%m-%d"), "UTC", ", date_zone: Europe/Berlim")
 
@@ -202,5 +202,5 @@ def test_an_unknown_zone_is_refused_with_what_was_meant(tmp_path: Path) -> None:
         (pd.Series(DAYS[:2].tz_localize("UTC")), "America/New_York", None),
     ],
 )
-def test_the_zone_in_which_instants_are_days_is_named(stamps: Any, zone: str, other: str | None) -> None:
+def test_finds_the_zone_in_which_instants_are_days(stamps: Any, zone: str, other: str | None) -> None:
     assert zone_of_days(stamps, ZoneInfo(zone)) == other

@@ -1,4 +1,4 @@
-"""Steps of level that last: a warning about another unit, whatever its factor."""
+"""Lasting steps of level: a warning about another unit, whatever the factor."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ NAMES = pd.Index(["Alder", "Birch", "Cedar"])
 
 
 def findings_of(counts: Floats, new: int = 0) -> list[Finding]:
-    """Findings where the days from `new` on are of this batch."""
+    """Findings if the days from `new` on belong to this batch."""
     fresh = np.isfinite(counts) & (np.arange(counts.shape[1]) >= new)
     return steps.findings(counts, fresh, NAMES[: len(counts)], 20_000)
 
 
 @pytest.mark.parametrize("factor", [1 / 24, 1 / 6, 2.2046, 40])
-def test_a_depot_that_steps_by_any_factor_overnight_is_named_with_the_day_and_the_factor(factor: float) -> None:
+def test_overnight_step_of_a_depot_is_reported_with_day_and_factor(factor: float) -> None:
     counts = counts_of(120, 3000, 2000, 1500)
     counts[1, STEP:] *= factor
     (finding,) = findings_of(counts)
@@ -38,7 +38,7 @@ def test_a_depot_that_steps_by_any_factor_overnight_is_named_with_the_day_and_th
 
 
 @pytest.mark.parametrize("factor", [1 / 1.95583, 0.4536])
-def test_all_depots_that_step_by_one_factor_are_one_finding(factor: float) -> None:
+def test_step_of_all_depots_by_one_factor_is_one_finding(factor: float) -> None:
     counts = counts_of(120, 3000, 2000, 1500)
     counts[:, STEP:] *= factor
     (finding,) = findings_of(counts)
@@ -46,13 +46,13 @@ def test_all_depots_that_step_by_one_factor_are_one_finding(factor: float) -> No
     assert [place for place, _ in finding.places] == list(NAMES)
 
 
-def test_depots_that_step_by_several_factors_at_once_have_demand_in_common() -> None:
+def test_simultaneous_steps_by_different_factors_are_shared_demand() -> None:
     counts = counts_of(120, 3000, 2000, 1500)
     counts[:, STEP:] *= np.array([[0.2], [0.5], [0.35]], np.float32)
     assert findings_of(counts) == []
 
 
-def test_ramps_weeks_that_are_over_and_small_depots_are_no_steps() -> None:
+def test_ramps_finished_weeks_and_small_depots_are_not_steps() -> None:
     ramp = counts_of(120, 3000, 2000, 1500)
     ramp[0, STEP:] *= np.linspace(1, 5, 60, dtype=np.float32)
     week = counts_of(120, 3000, 2000, 1500)
@@ -62,7 +62,7 @@ def test_ramps_weeks_that_are_over_and_small_depots_are_no_steps() -> None:
     assert [findings_of(counts) for counts in (ramp, week, small)] == [[], [], []]
 
 
-def test_after_a_week_without_counts_there_is_no_step() -> None:
+def test_no_step_after_a_week_without_counts() -> None:
     counts = counts_of(120, 3000, 2000)
     counts[:, STEP:] *= 3
     counts[0, ::2], counts[1, 1::2] = np.nan, np.nan
@@ -70,7 +70,7 @@ def test_after_a_week_without_counts_there_is_no_step() -> None:
     assert findings_of(counts) == []
 
 
-def test_a_nightly_feed_names_a_step_once_when_its_first_week_is_over() -> None:
+def test_nightly_feed_reports_a_step_once_after_its_first_week() -> None:
     counts = counts_of(120, 3000, 2000, 1500)
     counts[1, STEP:] /= 24
     nights = [findings_of(counts[:, : day + 1], new=day) for day in range(STEP, STEP + 20)]
@@ -78,9 +78,7 @@ def test_a_nightly_feed_names_a_step_once_when_its_first_week_is_over() -> None:
 
 
 @pytest.mark.parametrize("portion", [1, 2])
-def test_a_step_is_the_same_however_many_depots_are_looked_at_at_once(
-    monkeypatch: pytest.MonkeyPatch, portion: int
-) -> None:
+def test_result_does_not_depend_on_the_portion_size(monkeypatch: pytest.MonkeyPatch, portion: int) -> None:
     of_one, of_all = (counts_of(120, 3000, 2000, 1500) for _ in range(2))
     of_one[2, STEP:] *= 3
     of_all[:, STEP:] *= 0.5
