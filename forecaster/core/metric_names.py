@@ -194,13 +194,13 @@ OF_LEDGER = {
         "whether what a program is compiled for differs from the training before: a compile is then expected",
     ),
     "slo_budget_left": Measure(
-        "forecaster_slo_budget_left_ratio", "share", "of a promise's error budget; below 0 it is broken", ("slo",)
+        "forecaster_slo_budget_left_ratio", "share", "of an objective's error budget; below 0 it is missed", ("slo",)
     ),
     "slo_burn_rate": Measure(
         "forecaster_slo_burn_rate", "1", "of the last week: 1 spends exactly the budget of the whole window", ("slo",)
     ),
     "promotions_frozen": Measure(
-        "forecaster_promotions_frozen", "0 or 1", "whether nights promote nothing, as a promise on accuracy is broken"
+        "forecaster_promotions_frozen", "0 or 1", "whether nights promote nothing because an accuracy objective is missed"
     ),
     "canary": Measure("forecaster_canary", "0 or 1", "state of the newest canary", ("state",)),
     "canary_days": Measure("forecaster_canary_days", "days", "on which the newest canary was compared"),
