@@ -200,7 +200,9 @@ OF_LEDGER = {
         "forecaster_slo_burn_rate", "1", "of the last week: 1 spends exactly the budget of the whole window", ("slo",)
     ),
     "promotions_frozen": Measure(
-        "forecaster_promotions_frozen", "0 or 1", "whether nights promote nothing because an accuracy objective is missed"
+        "forecaster_promotions_frozen",
+        "0 or 1",
+        "whether nights promote nothing because an accuracy objective is missed",
     ),
     "canary": Measure("forecaster_canary", "0 or 1", "state of the newest canary", ("state",)),
     "canary_days": Measure("forecaster_canary_days", "days", "on which the newest canary was compared"),

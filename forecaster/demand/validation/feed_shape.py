@@ -44,8 +44,7 @@ def unreadable(
 
     `refused` are the quarantined rows, as described in `quarantine`; discarded ones do not count.
     """
-    rules_that_count = (*CANNOT_BE_READ, "depot_missing")
-    rows = refused[refused["rule"].isin(rules_that_count) & ~refused["id"].isin(discarded)]
+    rows = refused[refused["rule"].isin(CANNOT_BE_READ) & ~refused["id"].isin(discarded)]
     lost = _lost_depots(rows, accepted)
     cut = notation_hints.cut_depots(rows, accepted, spec)
     if not (lost or cut or len(rows) > max(spec.demand.rules.unreadable_share * read, FEW_ROWS)):

@@ -169,7 +169,7 @@ def _pages() -> Iterator[str]:
         yield f"/depot/{depot}"
         for form in ("csv", "ics", "pdf"):
             yield from (f"/roster?depot={depot}&format={form}", f"/roster?depot={depot}&person=x+1&format={form}")
-        for asked in ("2025-06-18", "2025-06-18", "2025-06-18?kind=orders&value=9", "2030-01-01"):
+        for asked in ("2025-06-18", "2025-06-18?kind=orders&value=9", "2030-01-01"):
             day, _, question = asked.partition("?")
             yield f"/day/{day}/{depot}?{question}"
     for city in ("", *CITIES, "Berlin"):

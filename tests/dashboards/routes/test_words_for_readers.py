@@ -192,7 +192,6 @@ def _addresses() -> Iterator[str]:
         "/",
         "/?city=Ulm",
         "/?sort=city",
-        "/?city=Ulm",
         "/wall",
         "/wall?city=Nowhere",
         "/accuracy",
