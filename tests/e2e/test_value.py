@@ -20,7 +20,7 @@ def test_backfilled_nights_have_a_value_on_the_page_in_the_api_and_on_the_comman
     file = pipeline_for_prefect(tmp_path, MORE)
     file.write_text(file.read_text("utf-8").replace("staffing: {", "staffing: {currency: EUR, "), "utf-8")
     small_fleet.well("predict-only", file, "--plain", "--as-of", "2026-04-27", code=DEGRADED)
-    assert "nothing is known yet" in small_fleet.well("value", file).out
+    assert "no costs are known yet" in small_fleet.well("value", file).out
     small_fleet.well("backfill", file, "--plain", "--from", "2026-05-05", "--to", "2026-05-09", code=DEGRADED)
     published = small_fleet.well("predict-only", file, "--plain", "--as-of", "2026-05-11", code=DEGRADED)
     assert "the cost of rosters is not computed" not in published.out
@@ -47,7 +47,7 @@ def test_backfilled_nights_have_a_value_on_the_page_in_the_api_and_on_the_comman
         csv = client.get("/api/v1/value?format=csv").text.splitlines()
         assert csv[0].startswith("weeks,part,label,way,depot_days,cost,")
         assert len(csv) == 1 + len(rows)
-        assert "a forecast." in client.get("/health").text
+        assert "per forecast." in client.get("/health").text
 
 
 @pytest.mark.e2e

@@ -60,7 +60,7 @@ def test_a_killed_run_is_finished_by_the_next(tmp_path: Path, points: list[str],
     assert [run.outcome for run in runs] == ["published"] + ["degraded"] * degraded + ["failed"] * failed
     for run, later in zip(runs[1:], runs, strict=False):
         published = " after it had published" if run.outcome == "degraded" else ""
-        message = f"it was killed{published}, or its machine went down; run {later.run_id} found it"
+        message = f"it was killed{published}, or its machine went down; run {later.run_id} detected it"
         assert run.message == message
     assert (head.run_id, head.tier) == (runs[0].run_id, "fresh")
     # A run killed after publishing and repeated by hand is published again, with the same

@@ -371,7 +371,7 @@ def test_accepts_any_name_unchanged_and_harmlessly(url: str, name: str) -> None:
         ({"base": "http://evil.example"}, "this page is not called"),
         ({"headers": {"Host": "evil_host.example"}}, "this page is not called"),
         ({"headers": {"Host": "localhost@evil.example"}}, "this page is not called"),
-        ({"address": "192.0.2.9"}, "for its own machine alone"),
+        ({"address": "192.0.2.9"}, "serves only its own machine"),
         ({"headers": {"X-Forwarded-For": "192.0.2.9"}}, "this request came through a proxy"),
     ],
 )

@@ -159,7 +159,7 @@ def test_reports_an_internal_error_without_details(get: Get, url: str, monkeypat
     monkeypatch.setattr("dashboards.ops.routes.board.network", fail)
     answer = visitor(url, raise_app_exceptions=False)("/")
     assert answer.status_code == 500
-    assert "The page could not be made" in text(answer)
+    assert "The page could not be rendered" in text(answer)
     assert "secret" not in answer.text
     assert answer.headers["content-security-policy"] == CSP
 

@@ -178,7 +178,7 @@ def test_never_writes_invalid_or_unreviewed_text(ada: Guest, spec: Spec, file: P
         answer = send(ada, path, WRONG, shown)
         assert (answer.status_code, "unknown key" in answer.text) == (422, True)
     unseen = send(ada, "/settings", TEXT + "horizon: 6\n", shown)
-    assert (unseen.status_code, "is not the one whose changes were shown" in unseen.text) == (409, True)
+    assert (unseen.status_code, "has changed since its changes were shown" in unseen.text) == (409, True)
     assert (file.read_text("utf-8"), sentences(spec.ledger_url)) == (TEXT, [])
 
 

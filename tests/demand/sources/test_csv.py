@@ -231,7 +231,7 @@ def test_ignores_macos_metadata_in_an_archive(spec: Spec) -> None:
 
 
 def test_damaged_file_is_not_reported_as_empty(spec: Spec) -> None:
-    with pytest.raises(SourceError, match="breaks off or is damaged") as caught:
+    with pytest.raises(SourceError, match="is truncated or damaged") as caught:
         read(spec, gzip.compress(b"depot\nD1\n" * 1000)[:-9], "depot", file="demand.csv.gz")
     assert "empty" not in str(caught.value)
 

@@ -49,7 +49,7 @@ def test_five_of_seven_days_are_worked_except_the_two_saving_least() -> None:
     assert result.rules == (RuleCost("full-time", "per_depot", 1, 12), RuleCost("full-time", "max_shifts_week", 5, 7))
     # without the limit of five, at most six days in a row are worked, and the one that saves 5
     # stays open
-    assert summary(result) == "7 drivers wanted over the week; 2 of them are not covered, at an expected cost of 12."
+    assert summary(result) == "7 drivers needed over the week; 2 of them are not covered, at an expected cost of 12."
     assert [rule_sentence(rule) for rule in result.rules] == [
         "One more full-time driver in addition to the 1 would save 12.",
         "“At most 5 shifts a week” (full-time) costs 7.",

@@ -30,7 +30,7 @@ def remember(url: str, *drifts: Drift) -> None:
 
 
 def test_the_health_page_lists_drifts_with_duration_direction_and_link(get: Get, url: str) -> None:
-    assert "What drifts" not in text(get("/health"))
+    assert "Drift" not in text(get("/health"))
     remember(url, NETWORK, CITY, BOSTON, NEW_YORK, RAIN)
     page = get("/health")
     seen = text(page)
