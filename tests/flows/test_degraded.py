@@ -118,8 +118,8 @@ def interpreter(folder: Path, script: str) -> str:
     ("script", "hours", "message"),
     [
         ("kill -9 $$", 4, "the training process was killed (signal 9), as the system does when memory runs out"),
-        ("exec sleep 300", 1e-4, "training took longer than schedule.max_training_hours (0.0001) and was ended"),
-        ("echo no such library >&2; exit 7", 4, "ended with exit code 7 and said: no such library"),
+        ("exec sleep 300", 1e-4, "training took longer than schedule.max_training_hours (0.0001) and was stopped"),
+        ("echo no such library >&2; exit 7", 4, "ended with exit code 7 and printed: no such library"),
         (
             """echo '["fault", ["TrainingError", "epoch 3 of 3: the loss is nan"]]'""",
             4,

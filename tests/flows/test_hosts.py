@@ -54,7 +54,7 @@ def test_a_dead_host_costs_only_the_model(
     assert other.returncode == -signal.SIGKILL
     assert time.monotonic() - begun < 200
     message = (
-        "no model could be made tonight: another of training.hosts died or did not come: the training process ended"
+        "no model could be made tonight: another of training.hosts died or did not connect: the training process ended"
     )
     assert str(night.message).startswith(message)
     assert capfd.readouterr().err.count(f"waits for host 1 at {address}, at most 5 minutes") == 1

@@ -163,7 +163,7 @@ def test_a_concurrent_run_completes_as_busy(tmp_path: Path) -> None:
     first = Night.begin(str(file))
     state = refreshed(file)
     assert (state.type.value, state.name) == ("COMPLETED", "Busy")
-    assert f"run {first.run_id} is at work" in str(state.message)
+    assert f"run {first.run_id} has been active" in str(state.message)
 
 
 def test_a_night_that_is_not_due_does_nothing(tmp_path: Path) -> None:

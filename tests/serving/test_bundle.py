@@ -256,7 +256,7 @@ def test_an_invalid_manifest_is_rejected(tmp_path: Path, manifest: Any) -> None:
 
 
 def test_another_format_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(BundleError, match=f"format 1 found, wanted {bundle.FORMAT}"):
+    with pytest.raises(BundleError, match=f"found format 1, wanted {bundle.FORMAT}"):
         read(signed(tmp_path, {"format": 1, "files": {}}))
 
 

@@ -211,7 +211,7 @@ def test_starts_a_run_and_reports_its_end_without_forecasts(spec: Spec, ada: Gue
     assert (answer.status_code, answer.headers["Location"]) == (303, "/settings#schedule")
     assert "A run is starting." in text(ada("/settings"))
     second = ada.writes("/settings/run")
-    assert (second.status_code, "a run is at work" in second.text.lower()) == (409, True)
+    assert (second.status_code, "a run is active" in second.text.lower()) == (409, True)
     until = monotonic() + 120
     while "Run now" not in (page := text(ada("/settings"))) and monotonic() < until:
         sleep(0.5)
