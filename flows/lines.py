@@ -1,7 +1,6 @@
 """The four kinds of run, each from top to bottom; `flows.protocol` documents the steps.
 
-Without training, the champion forecasts; without a champion, the prior or the seasonal naive.
-"""
+Without training, the champion forecasts; without a champion, the prior or the seasonal naive."""
 
 from __future__ import annotations
 
