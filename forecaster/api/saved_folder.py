@@ -44,7 +44,7 @@ def write(path: Path, folder: PipelineFolder, bundle: Path, parameters: Mapping[
     """Write the folder `path`. Raises SpecError if it exists and is not empty, or for arguments
     that are not JSON."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise SpecError(f"{path}: found a folder with files, wanted a new or empty one")
+        raise SpecError(f"{path}: exists and is not an empty folder, wanted a new or empty one")
     about = {
         "version": __version__,
         "bundle": bundle.name,

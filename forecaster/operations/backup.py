@@ -79,7 +79,7 @@ def backup(spec: Spec, to: Path, *, secret_keys: bool = False) -> Manifest:
     there is nothing to copy.
     """
     if to.exists() and (not to.is_dir() or any(to.iterdir())) and not (to / UNFINISHED).is_file():
-        raise BackupFolderError(f"{to}: found a folder with files, wanted a new or an empty one")
+        raise BackupFolderError(f"{to}: exists and is not an empty folder, wanted a new or an empty one")
     try:
         lake_owner.refuse_other_fleets(spec)
         _begin(to)

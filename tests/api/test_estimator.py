@@ -259,7 +259,7 @@ def test_rejects_a_modified_bundle(saved: Path, tmp_path: Path) -> None:
 
 def test_save_does_not_overwrite_a_folder_with_files(fitted: Forecaster, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(SpecError, match="found a folder with files, wanted a new or empty one"):
+    with pytest.raises(SpecError, match="exists and is not an empty folder, wanted a new or empty one"):
         fitted.save(tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["notes.txt"]
     with pytest.raises(SpecError, match=r"forecaster.json: cannot be read"):

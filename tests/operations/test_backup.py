@@ -115,7 +115,7 @@ def test_existing_data_is_replaced_only_with_replace(
 ) -> None:
     before = published(spec)
     backup(spec, tmp_path / "copy")
-    with pytest.raises(BackupError, match="found a folder with files, wanted a new or an empty folder"):
+    with pytest.raises(BackupError, match="exists and is not an empty folder, wanted a new or an empty one"):
         backup(spec, tmp_path / "copy")
     night(spec, 1)
     later = published(spec)
