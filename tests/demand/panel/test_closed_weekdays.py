@@ -213,7 +213,7 @@ def test_finding_names_weekdays_depots_and_key(tmp_path: Path) -> None:
         panel_of(tmp_path, demand + rows("D", NO_SUNDAY, 8)), pipeline(tmp_path)
     )
     habits = "a Saturday or Sunday 2, a Sunday 1; first A"
-    assert finding.message == f"3 depots never have some weekday: {taken} ({habits})"
+    assert finding.message == f"3 depots never count on some weekday: {taken} ({habits})"
     assert closed_weekdays.never_on_weekdays(panel_of(tmp_path, rows("C", EVERY_DAY, 8)), pipeline(tmp_path)) == ()
 
 
