@@ -57,7 +57,7 @@ def survey(shuffle: Shuffle, choice: ModelChoice, size: int, fan: Fan, on_step: 
 
     Raises NoUsableData if nothing is known by the instant, BundleError if the bundle is unusable.
     """
-    on_step("who there is")
+    on_step("ids of depots")
     of = max(1, min(SHARES, Lake.of(shuffle.spec).pieces("demand", version=shuffle.versions["demand"])))
     last_days = fan(partial(shuffles.share_ids, shuffle, number, of) for number in range(of))
     last_counts = [day for day in last_days if day is not None]
