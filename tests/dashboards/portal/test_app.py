@@ -257,7 +257,7 @@ def test_an_unavailable_or_damaged_ledger_affects_no_other_pipeline(
     }  # fmt: skip
     assert rows["alpha"]["depots"] == 3
     assert "There is no ledger at" in rows["bravo"]["sentence"]
-    assert "4 pipelines; 3 are not as it should be" not in text(local("/"))
+    assert "4 pipelines; 3 need attention." in text(local("/"))
     assert (local("/").status_code, local("/readyz").text, local("/p/alpha/readyz").status_code) == (
         200,
         "ready\n",
