@@ -138,7 +138,7 @@ class Access(Section):
     @classmethod
     def _origin(cls, value: str | None) -> str | None:
         if value is not None and not re.fullmatch(r"(https://[A-Za-z0-9.\-\[\]:]+|http://" + _HERE + ")", value):
-            raise ValueError(f"found {value!r}, wanted https:// and a host alone, as in https://depots.example")
+            raise ValueError(f"found {value!r}, wanted only https:// and a host, as in https://depots.example")
         return value
 
     @field_validator("proxies")

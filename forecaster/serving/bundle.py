@@ -267,7 +267,7 @@ def _parse_manifest(path: Path, content: bytes) -> dict[str, Any]:
     except (ValueError, TypeError, KeyError) as error:
         raise BundleError(f"bundle {path}: {MANIFEST} is not a manifest: {error}") from error
     if format_ != FORMAT:
-        raise BundleError(f"bundle {path}: format {format_!r} found, wanted {FORMAT}")
+        raise BundleError(f"bundle {path}: found format {format_!r}, wanted {FORMAT}")
     if wrong := files.keys() - FILES:
         raise BundleError(f"bundle {path}: {MANIFEST} names the file {min(wrong)!r}, which is none of a bundle's")
     return manifest
