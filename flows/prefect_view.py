@@ -159,7 +159,7 @@ def forget_flow_runs(night: Night) -> None:
         FlowRunFilter(end_time=FlowRunFilterEndTime(before_=before)),
         FlowRunFilter(start_time=FlowRunFilterStartTime(before_=before), end_time=FlowRunFilterEndTime(is_null_=True)),
     )
-    with _best_effort(night, "old flow runs were removed"), get_client(sync_client=True) as client:
+    with _best_effort(night, "relieved of old flow runs"), get_client(sync_client=True) as client:
         for which in old:
             while flow_runs := client.read_flow_runs(flow_run_filter=which, limit=AT_ONCE):
                 for flow_run in flow_runs:

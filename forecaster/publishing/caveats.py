@@ -54,8 +54,8 @@ STRANGERS = (
     ),
 )
 TOTALS = (
-    N_("Depot {depots} is the sum of other depots, so totals of all depots count its orders twice."),
-    N_("Depots {depots} are sums of other depots, so totals of all depots count their orders twice."),
+    N_("Depot {depots} is the sum of other depots, so totals of all depots count its orders more than once."),
+    N_("Depots {depots} are sums of other depots, so totals of all depots count their orders more than once."),
 )
 MAX_NAMED = 5  # depots
 ARCHIVE_DAYS = 60  # days without any reading after which the data are an archive, instead of a late feed

@@ -20,7 +20,7 @@ def panel_of(demand: np.ndarray, *names: str) -> Panel:
 def test_depot_that_is_the_sum_of_others_is_reported_to_readers() -> None:
     panel = panel_of(np.vstack([COUNTS, COUNTS.sum(axis=0)]), "P1", "P2", "P3", "All sites")
     assert caveats.totals_among_depots(panel) == [
-        "Depot All sites is the sum of other depots, so totals of all depots count its orders twice."
+        "Depot All sites is the sum of other depots, so totals of all depots count its orders more than once."
     ]
 
 
