@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -70,7 +69,7 @@ def with_rights(place: int) -> Access:
     return declared(
         roles={"viewer": names["viewer"] + names["city"], "planner": names["planner"], "admin": names["admin"]},
         cities={"*": []} | cities,
-        limits={"reads": "100000/minute", "strangers": "100000/minute"},
+        limits=dict.fromkeys(("reads", "writes", "strangers"), "100000/minute"),
     )
 
 
@@ -119,11 +118,10 @@ def test_a_hidden_pipeline_answers_like_a_nonexistent_one(portal: Portal, method
     for path in (*PATHS, "", "/?language=es", "/openapi.json", "/api/v1/links/none"):
         hidden, absent = (stranger(f"{PREFIX}{name}{path}", method) for name in ("alpha", "gamma"))
         assert hidden.status_code == absent.status_code, path
-        seconds = re.compile(r"\b\d+ s\.")  # until the rate limit allows another request: the clock goes on
-        assert seconds.sub("", hidden.text.replace("alpha", "gamma")) == seconds.sub("", absent.text), path
+        assert hidden.status_code != 429, path
+        assert hidden.text.replace("alpha", "gamma") == absent.text, path
         locations = hidden.headers.get("location", "").replace("alpha", "gamma")
-        # compressed length depends on the name, retry-after on the clock
-        unequal = {"content-length": "", "retry-after": ""}
+        unequal = {"content-length": ""}  # compressed length depends on the name
         assert {**hidden.headers, "location": locations, **unequal} == {"location": "", **absent.headers, **unequal}, (
             path
         )
