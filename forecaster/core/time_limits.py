@@ -47,7 +47,7 @@ def call_within(seconds: float, call: Callable[[], Result], waiting_for: str) ->
 
 class Budget:
     """Budget of seconds for several calls. Each may take half of the rest, so that a hanging call
-    leaves time for the others, and all hanging calls together take no more than the total."""
+    leaves time for the others. After the total, each call has `LEAST` seconds."""
 
     def __init__(self, total: float) -> None:
         self.total = self._left = total

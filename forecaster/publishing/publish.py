@@ -41,7 +41,7 @@ from forecaster.publishing.listeners import PublicationEvent
 from forecaster.publishing.outcome import PublishedForecast, Troubles, kept
 from forecaster.serving import keys, totals
 from forecaster.staffing import rosters
-from forecaster.staffing.changes import PublishedCrews, published_crews
+from forecaster.staffing.changes import SET_FOR_OTHER_SHIFTS, PublishedCrews, other_shifts, published_crews
 from forecaster.staffing.shift_values import ShiftShares
 
 
@@ -227,6 +227,8 @@ class PublicationDraft:
         with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
             told = refresh.told_crews(connection, spec.name, spec.staffing, self.result.panel.cutoff)
         if told.scheduled and (trouble := plugin("notice").of_other_shifts(told.scheduled, spec.staffing)):
+            troubles.add(trouble)
+        if trouble := other_shifts(SET_FOR_OTHER_SHIFTS, told.by_hand, spec.staffing):
             troubles.add(trouble)
         zones = content.depot_timezones(self.knowledge)
         return refresh.scheduled_crews(crews, told, overridden, spec.staffing, zones, spec.timezone, self.as_of)

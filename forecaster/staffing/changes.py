@@ -27,6 +27,8 @@ from numpy.typing import NDArray
 from forecaster.config import Staffing
 from forecaster.core.arrays import Bools, Doubles, Ints
 from forecaster.core.forecast import Forecast
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import Sentence, counted, sentence
 from forecaster.ledger.publication import LeftCrew, PublishedDay, PublishedDepot, PublishedRoster
 from forecaster.staffing import lending, newsvendor, placing, shortage
 from forecaster.staffing.lending import LEAST_NEED, DepotVans
@@ -35,6 +37,10 @@ from forecaster.staffing.newsvendor import NOT_PUBLISHED, PublishedSchedule, Ros
 from forecaster.staffing.vans import VanPool
 
 RosterKind = TypeVar("RosterKind", bound=Roster)
+SET_FOR_OTHER_SHIFTS = N_(
+    "the crews set by hand for {days} have the shifts {published}, and staffing.shifts declares {declared}: these days "
+    "have the crews of the plan; set their crews again, by the declared shifts"
+)
 PROHIBITIVE = 1e9  # premium for changing a crew set by hand, in the unit of the costs
 WHOLE_DAY = ""  # name of a day's crew if no shifts are declared
 FAR_SHORT = 2  # drivers that a crew must lack for a second change
@@ -335,6 +341,20 @@ def crew_names(staffing: Staffing) -> list[str]:
     return [shift.name for shift in staffing.shifts] or [WHOLE_DAY]
 
 
+def other_shifts(text: str, crews: Mapping[tuple[str, date], Mapping[str, int]], staffing: Staffing) -> Sentence | None:
+    """Sentence with {days}, {published} and {declared} about days whose crews have other shifts than
+    those declared; None if there are none."""
+    names = sorted(crew_names(staffing))
+    other = [crew for crew in crews.values() if sorted(crew) != names]
+    if not other:
+        return None
+    published, declared = (
+        ", ".join(name or "whole day" for name in shifts) for shifts in (sorted(set().union(*other)), names)
+    )
+    days = counted(len(other), "{n} depot-day", "{n} depot-days")
+    return sentence(text, days=days, published=published, declared=declared)
+
+
 def with_set_crews(
     published: PublishedCrews | None,
     set_crews: Mapping[tuple[str, date], Mapping[str, int]],
@@ -342,7 +362,7 @@ def with_set_crews(
     staffing: Staffing,
 ) -> PublishedCrews | None:
     """Published crews of a forecast's days, replaced by those set by hand; crews of other shifts
-    than those declared are dropped."""
+    than those declared are dropped (`other_shifts` reports them)."""
     names, shape = crew_names(staffing), forecast.open.shape
     crews = np.full((len(names), *shape), NOT_PUBLISHED, np.int32)
     for row, depot in enumerate(forecast.depot_ids):

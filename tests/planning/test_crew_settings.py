@@ -118,3 +118,18 @@ def test_nothing_is_written_without_the_saved_inputs(fleet: Fleet) -> None:
         set_to(fleet.spec, 9)
     with Ledger.open(fleet.spec.ledger_url) as ledger, ledger.transaction() as connection:
         assert accepted_crews.read_set(connection, fleet.spec.name, THURSDAY) == {}
+
+
+def test_run_reports_set_crews_of_shifts_that_are_not_declared(fleet: Fleet) -> None:
+    set_to(fleet.spec, drivers(fleet.spec) + 3)
+    fleet.file.write_text(fleet.file.read_text("utf-8").replace(STAFFING, SHIFTS), "utf-8")
+    publish_as_of(load(fleet.file), AS_OF)
+    with Ledger.open_reader(fleet.spec.ledger_url) as ledger:
+        [run] = ledger.runs(limit=1)
+    reported = (
+        "the crews set by hand for 1 depot-day have the shifts whole day, and staffing.shifts declares early, late"
+    )
+    assert reported in str(run)
+    after = day(current(fleet.spec))
+    assert after.roster is not None
+    assert not after.roster.by_hand

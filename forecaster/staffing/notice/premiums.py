@@ -22,8 +22,8 @@ import numpy as np
 from forecaster.config import PremiumStep, Staffing
 from forecaster.core.forecast import Forecast
 from forecaster.core.language import N_
-from forecaster.core.language.sentences import Sentence, counted, sentence
-from forecaster.staffing.changes import PublishedCrews
+from forecaster.core.language.sentences import Sentence
+from forecaster.staffing.changes import PublishedCrews, other_shifts
 from forecaster.staffing.newsvendor import NOT_PUBLISHED, PublishedSchedule
 
 HOUR = 3600  # seconds
@@ -154,17 +154,11 @@ def with_schedule(
 def of_other_shifts(told: Mapping[Cell, ShiftCrews], staffing: Staffing) -> Sentence | None:
     """Sentence about published days with other shifts than those declared, whose crews no premium
     protects; None if there are none."""
-    names = sorted(shift_names(staffing))
-    other = [crews for crews in told.values() if sorted(crews) != names]
-    if not other:
-        return None
     text = N_(
         "the published schedule of {days} has the shifts {published}, and staffing.shifts declares {declared}: the "
         "crews of these days change without regard to their premiums; name the shifts as they were published"
     )
-    days = counted(len(other), "{n} depot-day", "{n} depot-days")
-    published = ", ".join(sorted({name or "whole day" for crews in other for name in crews}))
-    return sentence(text, days=days, published=published, declared=", ".join(name or "whole day" for name in names))
+    return other_shifts(text, told, staffing)
 
 
 def shift_names(staffing: Staffing) -> list[str]:
