@@ -132,6 +132,9 @@ def test_a_wish_for_a_free_day_is_granted_if_another_person_can_work(call: Call,
     wishing = publish_nights(tmp_path / "wishing", fleets.counts("AB"), staffing=staffing + PAGE, people=PEOPLE)
     bo = guest(wishing.spec, addresses(call, wishing, "--person", "Bo")["Bo"])
     assert "Offer to colleagues Decline I would like this day off" in text(bo("/my-week"))
+    on_the_day = guest(wishing.spec, addresses(call, wishing, "--person", "Bo")["Bo"], NOW + timedelta(days=1))
+    shown_days = text(on_the_day("/my-week"))
+    assert shown_days.count("I would like this day off") == text(bo("/my-week")).count("I would like this day off") - 1
     assert [reply(bo, "wished", "early") for _ in range(2)] == [303, 303]
     assert shift_of(wishing.spec, "Bo") == ""
     assert "You asked for this day off. I cannot work on this day Withdraw wish" in text(bo("/my-week"))

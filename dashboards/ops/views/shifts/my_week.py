@@ -55,8 +55,9 @@ def my_week(edition: Edition, file: WeekFile) -> list[MyDay]:
         if (day := ahead.target_date) >= today:
             duty, answer, works = duties.get(day), given.get((day, who.name)), ahead.open and day not in who.days_off
             shown = _day(day, duty, answer, zone, works=works)
-            if is_spread and works and not (answer and answer.kind == "declined"):
-                shown = _with_wish(shown, is_wished=day in who.wishes)
+            is_wished = day in who.wishes
+            if is_spread and works and (is_wished or day > today) and not (answer and answer.kind == "declined"):
+                shown = _with_wish(shown, is_wished=is_wished)
             if duty is None and works and not (answer and answer.kind == "declined"):
                 shown = replace(shown, offers=_offers(offered(everybody.plan, given, day), who, zone))
             days.append(shown)
