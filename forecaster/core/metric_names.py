@@ -185,7 +185,9 @@ OF_LEDGER = {
     ),
     "overrides": Measure("forecaster_overrides_active", "overrides", "of planners, for days still to come"),
     "keys_expire_at": Measure(
-        "forecaster_trusted_keys_expiry_timestamp_seconds", "s", "when the last valid public key expires, if it does"
+        "forecaster_trusted_keys_expiry_timestamp_seconds",
+        "s",
+        "end of this machine's signing key, or of the last trusted key if it does not sign",
     ),
     "registry_waiting": Measure("forecaster_registry_waiting_runs", "runs", "that MLflow has yet to be told"),
     "versions_changed": Measure(

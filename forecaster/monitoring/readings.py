@@ -299,10 +299,10 @@ def _nights(spec: Spec, ledger: Ledger, now: datetime) -> Iterator[Reading]:
 
 
 def _keys(spec: Spec) -> Iterator[Reading]:
-    """Yield the expiry of the last valid public key; nothing for keys that do not expire or, as
+    """Yield the expiry of the signing key, or of the last trusted key; nothing for keys that do not expire or, as
     `doctor` reports, are unusable."""
     with suppress(BundleError):
-        key = keys.last_to_expire(spec.paths.folder)
+        key = keys.deciding_key(spec.paths.folder)
         if key is not None and key.end is not None and key.revoked is None:
             yield Reading("keys_expire_at", key.end.timestamp())
 

@@ -246,22 +246,23 @@ def _lake(spec: Spec) -> Iterator[Sign]:
 
 
 def _keys(spec: Spec, now: datetime) -> Iterator[Sign]:
-    """Validity of the public key that expires last; nothing if there is none yet."""
+    """Validity of the signing key, or of the last trusted key; nothing if there is none yet."""
     from forecaster.serving import keys
 
     try:
-        key = keys.last_to_expire(spec.paths.folder)
+        key = keys.deciding_key(spec.paths.folder)
     except BundleError as error:
         yield Sign("broken", "keys", str(error))
         return
+    name = keys.fingerprint(key.public_bytes_raw()) if key is not None else ""
     if key is not None and (refusal := key.refusal(now)):
-        yield Sign("broken", "keys", f"no public key is valid: the last one is {refusal}; {NEW_KEY}")
+        yield Sign("broken", "keys", f"public key {name} is {refusal}; no new model is usable: {NEW_KEY}")
     elif key is not None and key.end is not None and key.end - now <= KEY_EXPIRES_SOON:
-        text = f"the last valid public key has `Expires: {key.expires}` in {key.place}, after which no model forecasts"
+        text = f"public key {name} has `Expires: {key.expires}` in {key.place}, after which no new model is usable"
         yield Sign("warn", "keys", f"{text}; {NEW_KEY}, or set a later date")
     elif key is not None:
         until = f"until {key.expires}" if key.expires else "without expiry"
-        yield Sign("ok", "keys", f"a public key is valid, {until}")
+        yield Sign("ok", "keys", f"public key {name} is valid, {until}")
 
 
 def _ledger(spec: Spec, now: datetime) -> Iterator[Sign]:

@@ -106,7 +106,7 @@ def signer(state: Path) -> Signer:
 def sealing(state: Path) -> Callable[[bytes], bytes] | None:
     """Return the function that seals contents on this machine; None if there is no key yet, or none
     that may sign."""
-    if not os.environ.get(SIGNING) and not (StatePaths(state).keys / PRIVATE).exists():
+    if not _has_signing_key(state):
         return None
     try:
         return signer(state).seal
@@ -127,6 +127,10 @@ def seal_check(state: Path) -> Callable[[bytes, bytes, datetime], str | None]:
         return None
 
     return check
+
+
+def _has_signing_key(state: Path) -> bool:
+    return bool(os.environ.get(SIGNING)) or (StatePaths(state).keys / PRIVATE).exists()
 
 
 def _own_signer(state: Path) -> Signer:
@@ -155,10 +159,16 @@ def trusted_keys(state: Path) -> tuple[TrustedKey, ...]:
     )
 
 
-def last_to_expire(state: Path) -> TrustedKey | None:
-    """Return the public key with the latest end, which may have passed; None if there is none.
-    Raises BundleError as `trusted_keys` does for unreadable keys."""
-    return max(_known_keys(state), key=_validity, default=None)
+def deciding_key(state: Path) -> TrustedKey | None:
+    """Return the public key whose end, which may have passed, leaves this machine without new models:
+    that of its signing key, or, if it does not sign, the key with the latest end.
+
+    None if there is none. Raises BundleError as `trusted_keys` does for unreadable keys.
+    """
+    known = _known_keys(state)
+    own = _own_signer(state).public.public_bytes_raw() if _has_signing_key(state) else None
+    signing = [key for key in known if key.public_bytes_raw() == own]
+    return max(signing or known, key=_validity, default=None)
 
 
 def _known_keys(state: Path) -> tuple[TrustedKey, ...]:

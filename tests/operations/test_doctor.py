@@ -154,26 +154,26 @@ def test_missing_champion_bundle_is_a_warning(spec: Spec, ledger: Ledger) -> Non
     assert sign_text(spec, "champion")[1].endswith(f"cannot be read: No such file or directory: {bundle.REMEDY}")
 
 
-def test_expiry_of_the_last_valid_key_is_announced_for_thirty_days(spec: Spec) -> None:
+def test_expiry_of_the_deciding_key_is_announced_for_thirty_days(spec: Spec) -> None:
     assert "keys" not in signs(spec)  # before the first training
-    keys.signer(spec.paths.folder)
-    assert sign_text(spec, "keys") == ("ok", "a public key is valid, without expiry")
+    name = keys.fingerprint(keys.signer(spec.paths.folder).public.public_bytes_raw())
+    assert sign_text(spec, "keys") == ("ok", f"public key {name} is valid, without expiry")
     file = spec.paths.keys / "signing.pub.pem"
     public = file.read_text("utf-8")
     file.write_text(f"# for a year\nExpires: 2024-04-05\n{public}", "utf-8")
-    assert sign_text(spec, "keys", NOW - timedelta(days=1)) == ("ok", "a public key is valid, until 2024-04-05")
+    assert sign_text(spec, "keys", NOW - timedelta(days=1)) == ("ok", f"public key {name} is valid, until 2024-04-05")
     state, text = sign_text(spec, "keys", NOW + timedelta(days=1))
     assert state == "warn"
-    assert text.startswith(f"the last valid public key has `Expires: 2024-04-05` in {file}, line 2, after which ")
+    assert text.startswith(f"public key {name} has `Expires: 2024-04-05` in {file}, line 2, after which ")
     assert text.endswith(f"generate a new pair and copy its public key ({SECTION}), or set a later date")
     (spec.paths.keys / "former.pub.pem").write_text(f"Revoked: 2024-03-01 stolen\n{public}", "utf-8")
     state, text = sign_text(spec, "keys")
     assert state == "broken"
-    wanted = f"no public key is valid: the last one is revoked in {file.with_name('former.pub.pem')}, line 1: "
+    wanted = f"public key {name} is revoked in {file.with_name('former.pub.pem')}, line 1: "
     assert text.startswith(f"{wanted}2024-03-01 stolen; ")
     (spec.paths.keys / "former.pub.pem").unlink()
     state, text = sign_text(spec, "keys", NOW + timedelta(days=31))
-    assert (state, "the last one is expired: `Expires: 2024-04-05` in " in text) == ("broken", True)
+    assert (state, f"{name} is expired: `Expires: 2024-04-05` in " in text) == ("broken", True)
     file.write_text(f"Expires: soon\n{public}", "utf-8")
     assert sign_text(spec, "keys")[0] == "broken"
     assert f"{file}, line 1: found 'Expires: soon', wanted `Expires: 2027-06-30`" in sign_text(spec, "keys")[1]

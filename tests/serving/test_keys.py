@@ -173,19 +173,29 @@ def test_a_revoked_key_verifies_nothing_even_if_declared_again(tmp_path: Path) -
     keys.verify(b"content", signer(2).seal(b"content"), trusted)
 
 
-def test_the_key_that_expires_last_is_known_with_its_line(tmp_path: Path) -> None:
-    assert keys.last_to_expire(tmp_path) is None
+def test_the_key_that_expires_last_decides_on_a_machine_that_does_not_sign(tmp_path: Path) -> None:
+    assert keys.deciding_key(tmp_path) is None
     declare(tmp_path, ("Revoked: 2026-11-29", 1), ("Expires: 2027-01-31", 2), ("# new\nExpires: 2027-06-30", 3))
-    last = keys.last_to_expire(tmp_path)
+    last = keys.deciding_key(tmp_path)
     assert last is not None
     assert (last.public, last.end) == (signer(3).public, datetime(2027, 7, 1, tzinfo=UTC))
     lines = (tmp_path / "keys" / "declared.pub.pem").read_text("utf-8").splitlines()
     file, _, line = last.place.rpartition(", line ")
     assert (Path(file).name, lines[int(line) - 1]) == ("declared.pub.pem", "Expires: 2027-06-30")
     declare(tmp_path, ("Expires: 2027-01-31", 2), ("", 3))
-    last = keys.last_to_expire(tmp_path)
+    last = keys.deciding_key(tmp_path)
     assert last is not None
     assert (last.public, last.end) == (signer(3).public, None)
+
+
+def test_the_signing_key_decides_although_another_key_expires_later(tmp_path: Path) -> None:
+    own = keys.signer(tmp_path)
+    declare(tmp_path, ("", 2))
+    half = tmp_path / "keys" / "signing.pub.pem"
+    half.write_text(f"Expires: 2027-01-31\n{half.read_text('utf-8')}", "utf-8")
+    deciding = keys.deciding_key(tmp_path)
+    assert deciding is not None
+    assert (deciding.public, deciding.end) == (own.public, datetime(2027, 2, 1, tzinfo=UTC))
 
 
 def test_a_bundle_of_an_ended_key_is_rejected(tmp_path: Path) -> None:
