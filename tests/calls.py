@@ -18,7 +18,7 @@ Call = Callable[..., tuple[int, str, str]]
 
 
 def caller(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
-    """Yield a function that runs `forecaster …` and returns exit code, standard output, standard
+    """Return a function that runs `forecaster …` and returns exit code, standard output, standard
     error."""
 
     def forecaster(*arguments: object) -> tuple[int, str, str]:

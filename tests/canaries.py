@@ -122,7 +122,7 @@ def at(day: int) -> datetime:
 
 
 def begin(known: Known, day: int) -> Night:
-    """Begin a night that trains nothing, and knows the counts of as many more days."""
+    """Begin a night that trains nothing, and knows the counts of `day` more days."""
     folder = known.file.parent
     before = (folder / "demand.csv").read_text("utf-8").splitlines()
     wanted = 1 + (DAYS + day) * DEPOTS

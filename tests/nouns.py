@@ -16,7 +16,7 @@ _NO_PLURALS = {
     "stays",
     "holds",
     "begins",
-}  # said of one thing
+}  # verbs and other words after a single thing
 
 
 def wrong_plurals(text: str) -> list[str]:

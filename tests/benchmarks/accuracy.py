@@ -1,11 +1,14 @@
-"""Measure the accuracy of our model and of its rivals on eight real datasets, all on the same folds.
+"""Measure the accuracy of our model and its rivals on eight real datasets, all on the same folds.
 
-python -m tests.benchmarks.accuracy [--datasets a,b] [--models x,y] [--back DAYS] [--preset P] [--retrain] [--again]
+    python -m tests.benchmarks.accuracy [--datasets a,b] [--models x,y] [--back DAYS] [--preset P]
+        [--retrain] [--again]
 
-Eight weekly cutoffs over the last 56 days, seven days ahead; every model is trained once, on what lies before the first
-cutoff. Two models are LightGBM: that of our baselines, and `mlforecast`, which `usual` says how to install. `--back 56`
-first cuts off the last 56 days: choices are made there, and the last 56 days only report. `--retrain` adds two lines of
-ours, trained anew at each cutoff (`retrained`), which takes sixteen trainings a dataset.
+There are eight weekly cutoffs over the last 56 days, seven days ahead; every model is trained once,
+on the days before the first cutoff. Two models are LightGBM: that of our baselines, and
+`mlforecast`, whose module `usual` describes its installation. `--back 56` first cuts off the last
+56 days: choices are made there, and the last 56 days are only for reports. `--retrain` adds two
+lines of our model, retrained at each cutoff (`retrained`), which takes sixteen trainings per
+dataset.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ from forecaster.evaluation import backtest, baselines
 from forecaster.evaluation.backtest import Predictor
 from forecaster.evaluation.metrics import measure, seasonal_scale
 from tests.benchmarks import real, retrained
-from tests.benchmarks.report import FOLDER, Figure, below, tell
+from tests.benchmarks.report import FOLDER, Figure, below, write_report
 
 DAYS = 56
 FEW = 60  # depots of a model that takes seconds for each
@@ -47,15 +50,16 @@ SHOWN = ("mase", "wape", "mape", "wql", "bias", "coverage")
 
 @dataclass(frozen=True)
 class Result:
-    """One model on one dataset; what is of each depot is by its id, so that models can be compared on some of them."""
+    """One model on one dataset; values of depots are by id, so that models can be compared on some
+    of the depots."""
 
     dataset: str
     model: str
-    seconds: float  # to fit
+    seconds: float  # of fitting
     forecasting: float  # seconds for all folds
     metrics: Mapping[str, float]
     mase: Mapping[str, float | None]
-    mape: Mapping[str, tuple[float, int]]  # sum of |forecast - actual| / actual, and its days
+    mape: Mapping[str, tuple[float, int]]  # sum of |forecast - actual| / actual, and its number of days
 
 
 def main() -> None:
@@ -63,29 +67,33 @@ def main() -> None:
     parser.add_argument("--datasets", default=",".join(real.NAMES))
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--back", type=int, default=0, help="days to cut off first")
-    parser.add_argument("--preset", choices=("quick", "nightly", "best"), help="of our trainings, not the files' own")
-    parser.add_argument("--retrain", action="store_true", help="our model trained anew at each cutoff, too")
-    parser.add_argument("--again", action="store_true", help="measure anew what was measured before")
+    parser.add_argument(
+        "--preset",
+        choices=("quick", "nightly", "best"),
+        help="preset of our trainings; default: that of each pipeline file",
+    )
+    parser.add_argument("--retrain", action="store_true", help="also retrain our model at each cutoff")
+    parser.add_argument("--again", action="store_true", help="measure again instead of reading earlier results")
     options = parser.parse_args()
     models = [*options.models.split(","), *((WEEKLY, NIGHTS) if options.retrain else ())]
     results = [
         result
         for dataset in options.datasets.split(",")
-        for result in _on(dataset, models, options.back, options.preset, options.again)
+        for result in _results_on(dataset, models, options.back, options.preset, options.again)
     ]
     _table(results)
-    tell("accuracy", figures(results))
+    write_report("accuracy", figures(results))
 
 
-def _on(dataset: str, models: Sequence[str], back: int, preset: str | None, again: bool) -> list[Result]:
-    """The results of the models on one dataset; those measured before are read from their files."""
+def _results_on(dataset: str, models: Sequence[str], back: int, preset: str | None, again: bool) -> list[Result]:
+    """Return the results of the models on one dataset; earlier ones are read from their files."""
     files = {model: _file(dataset, model, back, preset) for model in models}
     results, panel = [], None
     for model, file in files.items():
         if again or not file.exists():
             try:
                 panel = panel or _panel(dataset, back)
-                _keep(_measured(dataset, model, panel, preset), file)
+                _save(_measured(dataset, model, panel, preset), file)
             except MissingExtra as error:
                 print(f"{dataset}: {model} is skipped: {error}", flush=True)
                 continue
@@ -117,9 +125,9 @@ def _measured(dataset: str, model: str, panel: Panel, preset: str | None) -> Res
     at = backtest.cutoffs(panel, DAYS)
     before = panel.at(at[0])
     scale = seasonal_scale(before.demand, before.open[:, : before.history])
-    begun = time.perf_counter()
+    started = time.perf_counter()
     if model in RETRAINED:
-        predict = retrained.trained_anew(panel, at, spec, RETRAINED[model])
+        predict = retrained.retrain_at(panel, at, spec, RETRAINED[model])
     else:
         judged = spec.model_copy(update={"backtest": spec.backtest.model_copy(update={"days": DAYS})})
         predict = fitted(model, panel, before, judged)
@@ -131,7 +139,7 @@ def _measured(dataset: str, model: str, panel: Panel, preset: str | None) -> Res
     return Result(
         dataset,
         model,
-        ready - begun,
+        ready - started,
         seconds,
         metrics,
         dict(zip(ids, mase, strict=True)),
@@ -140,7 +148,7 @@ def _measured(dataset: str, model: str, panel: Panel, preset: str | None) -> Res
 
 
 def _per_depot(folds: Sequence[Fold], scale: Doubles) -> tuple[list[float | None], list[tuple[float, int]]]:
-    """Each depot's MASE, None where there is none, and its relative errors: their sum and how many."""
+    """Return each depot's MASE, None if undefined, and the sum and number of its relative errors."""
     actual = np.concatenate([fold.actuals for fold in folds], axis=1).astype(float)
     error = np.abs(np.concatenate([fold.forecast.median for fold in folds], axis=1) - actual)
     is_known, positive = np.isfinite(actual), actual > 0
@@ -152,11 +160,11 @@ def _per_depot(folds: Sequence[Fold], scale: Doubles) -> tuple[list[float | None
 
 
 def fitted(model: str, panel: Panel, before: Panel, spec: Spec) -> Predictor:
-    """A model that knows the panel up to the first cutoff, where `before` ends."""
+    """Return a model that knows the panel up to the first cutoff, where `before` ends."""
     if model == OURS:
         from forecaster.training import fit_candidate
 
-        with tempfile.TemporaryDirectory() as folder:  # not what an earlier training left
+        with tempfile.TemporaryDirectory() as folder:  # no checkpoint of an earlier training
             return fit_candidate.rolling_forecaster(
                 fit_candidate.train_and_calibrate(panel, spec, checkpoints=Path(folder)), panel, spec
             )
@@ -172,12 +180,12 @@ def fitted(model: str, panel: Panel, before: Panel, spec: Spec) -> Predictor:
 
 
 def only(panel: Panel, rows: NDArray[np.intp]) -> Panel:
-    """The panel of some of its depots."""
+    """Return the panel of some of its depots."""
     return panel.among([panel.depot_ids[row] for row in rows])
 
 
 def figures(results: Sequence[Result]) -> list[Figure]:
-    """Our model against each rival over the datasets that both were measured on."""
+    """Compare our model with each rival over the datasets that both were measured on."""
     of = {(result.dataset, result.model): result for result in results}
     ours = [result for result in results if result.model == OURS]
     comparisons: list[Figure] = []
@@ -207,7 +215,7 @@ def figures(results: Sequence[Result]) -> list[Figure]:
                 if (mine.dataset, line) in of
             ]
             if ratios:
-                name = f"geometric mean of {metric.upper()} of {line} relative to trained once"
+                name = f"geometric mean of {metric.upper()} of {line} relative to one training"
                 comparisons.append(Figure(name, float(np.exp(np.mean(np.log(ratios)))), "ratio", n=len(ratios)))
     if ours:
         bias = 100 * max(abs(result.metrics["bias"]) for result in ours)
@@ -216,7 +224,7 @@ def figures(results: Sequence[Result]) -> list[Figure]:
 
 
 def _ratio(ours: Result, rival: Result, metric: str) -> float:
-    """Our error over the rival's on the depots that the rival forecast."""
+    """Return our error relative to the rival's, on the depots that the rival forecast."""
     return _error(ours, rival.mase, metric) / _error(rival, rival.mase, metric)
 
 
@@ -246,7 +254,7 @@ def _line(result: Result) -> str:
     )
 
 
-def _keep(result: Result, file: Path) -> None:
+def _save(result: Result, file: Path) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(asdict(result)) + "\n", "utf-8")
 

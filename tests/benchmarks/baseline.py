@@ -1,13 +1,15 @@
-"""The performance gate: exact counts (`counts`) beside `baseline.json`, which changes only with a reason.
+"""The performance gate: exact counts (`counts`) are compared with `baseline.json`, which changes
+only with a reason.
 
-    python -m tests.benchmarks.baseline                    says what differs; exits with 1 where something does
-    python -m tests.benchmarks.baseline --reason "…"       writes what is so now, and why
-    python -m tests.benchmarks.baseline --only pages …     measures some groups alone, in seconds
+    python -m tests.benchmarks.baseline                    prints differences; exits with 1 if there are any
+    python -m tests.benchmarks.baseline --reason "…"       writes the current counts, with the reason
+    python -m tests.benchmarks.baseline --only pages …     measures only some groups, in seconds
 
-Counts that follow from compilers and libraries belong to their versions. Where others are installed than the baseline
-is of, these counts are not compared, unless `requirements.lock` pins the installed ones: then the baseline is behind.
-Bytes of pages may differ by `PAGE_BYTES`, and by `NUMBER_BYTES` where a page is small: a word on a page is no
-regression, and a processor may round a number to fewer digits. Queries may not.
+Counts that depend on compilers and libraries are valid for their versions. If other versions are
+installed than those of the baseline, these counts are not compared, unless `requirements.lock` pins
+the installed ones: then the baseline is outdated. Bytes of pages may differ by `PAGE_BYTES`, and
+those of small pages by `NUMBER_BYTES`: a word on a page is no regression, and a processor may round
+a number to fewer digits. Queries may not differ.
 """
 
 from __future__ import annotations
@@ -33,10 +35,10 @@ from tests.test_lock import pins
 
 FILE = Path(__file__).with_name("baseline.json")
 PAGE_BYTES = 0.02  # share
-NUMBER_BYTES = 16  # about one number's digits
+NUMBER_BYTES = 16  # about the digits of one number
 COMMAND = 'python -m tests.benchmarks.baseline --reason "…"'
 COMPILER = ("jax", "jaxlib", "flax", "optax")
-# What each group of counts follows from, beside our code.
+# Dependencies of each group of counts, in addition to our code.
 FOLLOWS_FROM: Mapping[str, tuple[str, ...]] = {
     "training": COMPILER,
     "step": COMPILER,
@@ -44,8 +46,8 @@ FOLLOWS_FROM: Mapping[str, tuple[str, ...]] = {
     "pages": ("sqlalchemy", "fastapi", "jinja2", "babel"),
     "packages": ("python",),
 }
-TOLD = ("onnxruntime", "numpy", "prefect", "python", "machine", "c++")  # with the others, for whoever compares
-OF_PROCESSORS = ("training", "step")  # groups whose counts follow from the kind of processor, too
+RECORDED = ("onnxruntime", "numpy", "prefect", "python", "machine", "c++")  # also recorded, for reference
+OF_PROCESSORS = ("training", "step")  # groups whose counts also depend on the kind of processor
 GROUP_OF = {
     "training": "training",
     "second training": "training",
@@ -58,7 +60,7 @@ GROUP_OF = {
 
 @dataclass(frozen=True)
 class Difference:
-    """A count that is not what it was; None where there is none."""
+    """A count that differs from the baseline; None if it is absent on that side."""
 
     name: str
     unit: str
@@ -76,12 +78,12 @@ class Difference:
 
 
 def group_of(name: str) -> str:
-    """The group of a count, by the beginning of its name."""
+    """Return the group of a count, by the beginning of its name."""
     return GROUP_OF.get(name.partition(":")[0], "pages")
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Difference]:
-    """What differs between two sets of counts, name → [value, unit]."""
+    """Return the differences between two sets of counts, name → [value, unit]."""
     return [
         Difference(name, unit, old, new)
         for name in sorted({*before, *now})
@@ -102,16 +104,17 @@ def _is_same(name: str, old: float | None, new: float | None) -> bool:
     return new == old
 
 
-def message(found: Sequence[Difference]) -> str:
-    """What a failing test says."""
-    return "\n".join([*map(str, found), f"if that is meant, say why: {COMMAND}"])
+def message(changes: Sequence[Difference]) -> str:
+    """Return the message of a failing test."""
+    return "\n".join([*map(str, changes), f"if this is intended, record the reason: {COMMAND}"])
 
 
 # --- measuring --------------------------------------------------------------------------------------------------------
 
 
 def measure(*groups: str, plant: str = "", **variables: str) -> dict[str, list[Any]]:
-    """The counts of these groups, from a process of their own; `plant` is code that runs in it first."""
+    """Return the counts of these groups, measured in a separate process, which runs the code
+    `plant` first."""
     begin = f"{plant}\nimport sys\nfrom tests.benchmarks import counts\nsys.argv[1:] = {list(groups)!r}\ncounts.main()"
     foreign = ("JAX_", "XLA_", "COUNTS_")
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
@@ -131,7 +134,8 @@ def measure(*groups: str, plant: str = "", **variables: str) -> dict[str, list[A
 
 
 def measure_all(cache_folder: Path, groups: Sequence[str] = tuple(FOLLOWS_FROM)) -> dict[str, list[Any]]:
-    """All counts, of two processes at a time; the folder keeps the programs of the training."""
+    """Return all counts, measured in two processes at a time; the folder keeps the programs of the
+    training."""
 
     def trainings() -> dict[str, list[Any]]:
         first = measure("training", COUNTS_CACHE=str(cache_folder))
@@ -143,18 +147,19 @@ def measure_all(cache_folder: Path, groups: Sequence[str] = tuple(FOLLOWS_FROM))
 
 
 def versions() -> dict[str, str]:
-    """What is installed of all that counts follow from, and what else somebody may ask for."""
-    known = {"python": f"3.{sys.version_info.minor}", "machine": platform.machine(), "c++": _cpp()}
-    names = sorted({*TOLD, *(name for names in FOLLOWS_FROM.values() for name in names)})
-    return {name: known.get(name) or version(name) for name in names}
+    """Return the installed versions of all dependencies of counts, and of some others for
+    reference."""
+    special = {"python": f"3.{sys.version_info.minor}", "machine": platform.machine(), "c++": _cpp()}
+    names = sorted({*RECORDED, *(name for names in FOLLOWS_FROM.values() for name in names)})
+    return {name: special.get(name) or version(name) for name in names}
 
 
 def _cpp() -> str:
     try:
-        said = subprocess.run(["c++", "--version"], capture_output=True, text=True, check=False).stdout
+        version_text = subprocess.run(["c++", "--version"], capture_output=True, text=True, check=False).stdout
     except OSError:
-        said = ""
-    return said.partition("\n")[0] or "none"
+        version_text = ""
+    return version_text.partition("\n")[0] or "none"
 
 
 @cache
@@ -163,19 +168,20 @@ def _locked() -> Mapping[str, str]:
     return {pin.name: next(iter(pin.specifier)).version for pin, _ in pins(lock)}
 
 
-def why_not(group: str, baseline: Mapping[str, Any]) -> str | None:
-    """Why a group's counts cannot be compared here, None where they can. Raises AssertionError where what is installed
-    is what the lock pins: then nobody has written down what it costs."""
+def why_incomparable(group: str, baseline: Mapping[str, Any]) -> str | None:
+    """Return the reason why a group's counts cannot be compared here, or None if they can. Raises
+    AssertionError if the installed versions are those of the lock: then the baseline must be
+    updated."""
     before, here = baseline["versions"], versions()
     if group in OF_PROCESSORS and here["machine"] != before["machine"]:
-        return f"counts of {group} are of a processor {before['machine']}, this is one {here['machine']}"
+        return f"counts of {group} are of processor architecture {before['machine']}, here is {here['machine']}"
     others = {name: here[name] for name in FOLLOWS_FROM[group] if here[name] != before[name]}
     if not others:
         return None
-    said = ", ".join(f"{name} {before[name]}, here is {now}" for name, now in others.items())
+    mismatches = ", ".join(f"{name} {before[name]}, here is {now}" for name, now in others.items())
     if all(_locked().get(name) == now for name, now in others.items()):
-        raise AssertionError(f"the baseline of {group} is of {said}, which the lock pins: {COMMAND}")
-    return f"counts of {group} are of {said}"
+        raise AssertionError(f"the baseline of {group} is of {mismatches}, which the lock pins: {COMMAND}")
+    return f"counts of {group} are of {mismatches}"
 
 
 # --- the file ---------------------------------------------------------------------------------------------------------
@@ -187,18 +193,20 @@ def load() -> dict[str, Any]:
 
 
 def rewritten(baseline: Mapping[str, Any], now: Mapping[str, Any], reason: str) -> dict[str, Any]:
-    """The baseline with what is so now, of the groups that were measured; its history has the reason and every change.
+    """Return the baseline with the current counts of the measured groups; its history gets the
+    reason and every change.
 
     Raises ValueError without a reason.
     """
     if not reason.strip():
-        raise ValueError("found no reason, wanted a sentence on why these counts are what they are now")
+        raise ValueError("found no reason, wanted a sentence that explains the current counts")
     before, history = baseline.get("counts", {}), baseline.get("history", [])
     measured = {group_of(name) for name in now}
     compared = {name: entry for name, entry in before.items() if group_of(name) in measured}
     changed = differences(compared, now)
     moved = {difference.name for difference in changed}
-    # Of a page whose bytes stay within their tolerance the old number stays: small steps would add up to a large one.
+    # A page whose bytes stay within their tolerance keeps its old number: small steps would add up
+    # to a large one.
     entries = {name: [*count, len(history)] if name in moved else before[name] for name, count in now.items()}
     others = {name: entry for name, entry in before.items() if group_of(name) not in measured}
     follow = {name for group in measured for name in FOLLOWS_FROM[group]}
@@ -219,8 +227,8 @@ def rewritten(baseline: Mapping[str, Any], now: Mapping[str, Any], reason: str) 
 
 
 def text(baseline: Mapping[str, Any]) -> str:
-    """As it is written: a count a line, so that a change is a line; the last number of a count names its reason, as an
-    index into the history."""
+    """Return the content of the file: one count per line, so that a change is one line; the last
+    number of a count is the index of its reason in the history."""
     parts = []
     for key, value in baseline.items():
         lines = (
@@ -234,29 +242,30 @@ def text(baseline: Mapping[str, Any]) -> str:
 
 
 def main(words: Sequence[str]) -> Iterator[str]:
-    """Compare, or write with `--reason`; yields what is told. Raises SystemExit with 1 where something differs."""
+    """Compare, or write with `--reason`; yields the lines to print. Raises SystemExit with 1 if
+    anything differs."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.baseline")
-    parser.add_argument("--reason", help="why the counts are what they are now; writes them down")
+    parser.add_argument("--reason", help="reason for the current counts; writes them into the baseline")
     parser.add_argument("--only", nargs="+", choices=list(FOLLOWS_FROM), default=list(FOLLOWS_FROM), metavar="GROUP")
     options = parser.parse_args(words)
     if options.reason is not None and not options.reason.strip():
-        parser.error("--reason: found nothing, wanted a sentence on why these counts are what they are now")
+        parser.error("--reason: found nothing, wanted a sentence that explains the current counts")
     baseline = load() if FILE.exists() else {}
     with tempfile.TemporaryDirectory() as folder:
         now = measure_all(Path(folder), options.only)
     compared = {name: entry for name, entry in baseline.get("counts", {}).items() if group_of(name) in options.only}
-    found = differences(compared, now)
+    changes = differences(compared, now)
     follow = {name for group in options.only for name in FOLLOWS_FROM[group]}
     behind = [name for name in sorted(follow) if baseline.get("versions", {}).get(name) != versions()[name]]
-    yield from map(str, found)
-    if not found and not behind:
-        yield f"{len(now)} counts are as the baseline has them"
+    yield from map(str, changes)
+    if not changes and not behind:
+        yield f"{len(now)} counts equal the baseline"
     elif options.reason is None:
-        yield f"to write this down: {COMMAND}"
+        yield f"to record these counts: {COMMAND}"
         raise SystemExit(1)
     else:
         FILE.write_text(text(rewritten(baseline, now, options.reason)), "utf-8")
-        yield f"{FILE.name}: {len(found)} of {len(now)} counts written anew"
+        yield f"{FILE.name}: {len(changes)} of {len(now)} counts updated"
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
-"""Measure what censored demand costs: counts of a third of the depots are capped at their 70 % quantile, and forecasts
-are scored on true demand.
+"""Measure the cost of censored demand: a third of the depots is capped at the 70 % quantile, and
+forecasts are scored on true demand.
 
-python -m tests.benchmarks.censored [--datasets a,b] [--back DAYS] [--preset P]
+    python -m tests.benchmarks.censored [--datasets a,b] [--back DAYS] [--preset P]
 
-Three trainings a dataset: on true demand, on capped counts taken for demand, and on capped counts that are declared.
-Eight weekly cutoffs over the last 56 days, trained once before the first; `--back 56` first cuts off the last 56 days.
-Also told: how many capped depots the rule `looks_capped` suspects, and how many others.
+There are three trainings per dataset: on true demand, on capped counts used as demand, and on
+capped counts declared as capped. Eight weekly cutoffs over the last 56 days are forecast by a model
+trained once before the first; `--back 56` first cuts off the last 56 days. The shares of capped and
+of other depots that the rule `looks_capped` suspects are reported too.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from forecaster.evaluation import backtest
 from forecaster.evaluation.metrics import measure, seasonal_scale
 from tests.benchmarks import real
 from tests.benchmarks.accuracy import OURS, fitted
-from tests.benchmarks.report import Figure, tell
+from tests.benchmarks.report import Figure, write_report
 
 DAYS, QUANTILE = 56, 0.7
 SAMPLE = "sample"
@@ -42,12 +43,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--datasets", default=",".join(NAMES))
     parser.add_argument("--back", type=int, default=0, help="days to cut off first")
-    parser.add_argument("--preset", choices=("quick", "nightly", "best"), help="of the trainings, not the files' own")
+    parser.add_argument(
+        "--preset",
+        choices=("quick", "nightly", "best"),
+        help="preset of the trainings; default: that of each pipeline file",
+    )
     options = parser.parse_args()
     figures: list[Figure] = []
     for name in options.datasets.split(","):
         figures += _measured(name, options.back, options.preset)
-    tell("censored", figures)
+    write_report("censored", figures)
 
 
 def _measured(name: str, back: int, preset: str | None) -> list[Figure]:
@@ -68,7 +73,7 @@ def _measured(name: str, back: int, preset: str | None) -> list[Figure]:
     best = scores["true demand"]
     loss = {kind: 100 * (score / best - 1) for kind, score in scores.items()}
     return [
-        Figure(f"{name}: loss of MASE, capped counts taken for demand", loss["capped counts"], "%"),
+        Figure(f"{name}: loss of MASE, capped counts used as demand", loss["capped counts"], "%"),
         Figure(
             f"{name}: loss of MASE, declared",
             loss["declared"],
@@ -94,7 +99,8 @@ def _measured(name: str, back: int, preset: str | None) -> list[Figure]:
 
 
 def capped(truth: Panel) -> tuple[CappedCounts, Bools]:
-    """Counts of a panel with a third of the depots capped at their 70 % quantile, and which these are."""
+    """Return the counts of a panel with a third of the depots capped at their 70 % quantile, and a
+    mask of these depots."""
     depots = len(truth.depot_ids)
     rows = np.zeros(depots, np.bool_)
     rows[np.random.default_rng(0).permutation(depots)[: depots // 3]] = True
@@ -108,7 +114,7 @@ def capped(truth: Panel) -> tuple[CappedCounts, Bools]:
 
 
 def _mase(panel: Panel, truth: Panel, spec: Spec) -> float:
-    """MASE of true demand of a model that learns from `panel`, and forecasts from it."""
+    """Return the MASE on true demand of a model that trains on `panel` and forecasts from it."""
     at = backtest.cutoffs(truth, DAYS)
     before = truth.at(at[0])
     scale = seasonal_scale(before.demand, before.open[:, : before.history])

@@ -1,14 +1,16 @@
-"""Measure a fleet from its feed to its publication: ingest, then groups of depots on a Dask cluster of 1, 2 and 4
-workers, each limited to 2 GB.
+"""Measure a fleet from its feed to its publication: ingest, then groups of depots on a Dask
+cluster.
 
-make bench-cluster
-make bench-cluster ARGS="--depots 100000 --days 550 --folder /tmp/large"
-make bench-cluster ARGS="--depots 1000000 --days 120 --groups 8"
+    make bench-cluster
+    make bench-cluster ARGS="--depots 100000 --days 550 --folder /tmp/large"
+    make bench-cluster ARGS="--depots 1000000 --days 120 --groups 8"
 
-The feed comes in batches of days, one Parquet file after the other; the champion is a network of the default size that
-was never trained, so that a forecast costs what it costs. Each batch, as in a night, and the driver are processes of
-their own. Peaks are those that the operating system saw: each worker's, asked of it (VmHWM), and the driver's. With
-`--groups` all depots are looked at, and so many groups are forecast and published: what that takes is said of a depot.
+The cluster has 1, 2 and 4 workers, each limited to 2 GB. The feed arrives in batches of days, one
+Parquet file after another. The champion is an untrained network of the default size: its forecasts
+cost as much as a trained one's. Each batch is ingested in its own process, as in a nightly run, and
+the driver is a process of its own. Peaks are those of the operating system (VmHWM): each worker
+reports its own, and the driver too. With `--groups`, all depots are surveyed, but only that number
+of groups is forecast and published, and their number of depots is reported.
 """
 
 from __future__ import annotations
@@ -33,15 +35,15 @@ from typing import Any
 
 import numpy as np
 
-from tests.benchmarks.report import ROOT, Figure, below, tell, working_folder
+from tests.benchmarks.report import ROOT, Figure, below, working_folder, write_report
 
 DEPOTS, DAYS, WORKERS = 20_000, 200, (1, 2, 4)
-LIMIT = 2.0  # GB a worker
+LIMIT = 2.0  # GB per worker
 LAST = date(2026, 10, 31)
 AS_OF = datetime(2026, 11, 1, 7, tzinfo=UTC)
 CITIES = 40
-BATCH = 10.0  # million readings that come at once
-AT_A_TIME = 4096  # depots of a group
+BATCH = 10.0  # million readings per batch
+DEPOTS_PER_GROUP = 4096
 PIPELINE = """
 name: cluster
 horizon: 14
@@ -57,13 +59,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--depots", type=int, default=DEPOTS)
     parser.add_argument("--days", type=int, default=DAYS)
-    parser.add_argument("--batch", type=float, default=BATCH, help="million readings that are ingested at once")
+    parser.add_argument("--batch", type=float, default=BATCH, help="million readings per ingested batch")
     parser.add_argument("--workers", type=int, nargs="+", default=WORKERS)
-    parser.add_argument("--groups", type=int, help="groups of depots that are forecast; all by default")
-    parser.add_argument("--without-ledger", action="store_true", help="stop before the publication in the ledger")
+    parser.add_argument("--groups", type=int, help="number of groups of depots to forecast; default: all")
+    parser.add_argument("--without-ledger", action="store_true", help="skip the publication in the ledger")
     parser.add_argument("--kill", action="store_true", help="kill a worker while it forecasts")
-    parser.add_argument("--limit", type=float, default=LIMIT, help="GB a worker may have")
-    parser.add_argument("--folder", type=Path, help="keep the lake there; one that is there is used")
+    parser.add_argument("--limit", type=float, default=LIMIT, help="memory limit of a worker in GB")
+    parser.add_argument("--folder", type=Path, help="folder that keeps the lake; an existing lake is used")
     parser.add_argument("--part", choices=sorted(PARTS))
     options = parser.parse_args()
     if options.part:
@@ -76,14 +78,14 @@ def main() -> None:
             batches = [_part("ingest", folder, options, 0) for _ in [*(folder / "feed").iterdir()]]
             figures += [
                 Figure(f"ingest in {len(batches)} batches", sum(batch["seconds"] for batch in batches), "s"),
-                Figure("the last of them", batches[-1]["seconds"], "s"),
-                Figure("ingest, of a processor", sum(batch["processor"] for batch in batches), "s"),
+                Figure("ingest of the last batch", batches[-1]["seconds"], "s"),
+                Figure("ingest, processor time", sum(batch["processor"] for batch in batches), "s"),
                 below("ingest: peak memory", max(batch["memory"] for batch in batches), "GB", options.limit),
                 Figure("lake", _size(folder / "var" / "lake") / 1e6, "MB"),
             ]
         for workers in options.workers:
             figures += _figures(_part("publish", folder, options, workers), workers, options.limit)
-        tell("cluster", figures)
+        write_report("cluster", figures)
 
 
 def _figures(report: dict[str, Any], workers: int, limit: float) -> Iterator[Figure]:
@@ -91,7 +93,7 @@ def _figures(report: dict[str, Any], workers: int, limit: float) -> Iterator[Fig
     for step, seconds in report["steps"].items():
         yield Figure(f"{name}: {step}", seconds, "s")
     for step, seconds in report["processor"].items():
-        yield Figure(f"{name}: {step}, of a processor", seconds, "s")
+        yield Figure(f"{name}: {step}, processor time", seconds, "s")
     for step, peak in report["peaks"].items():
         yield Figure(f"{name}: largest worker after {step}", peak, "GB")
     yield Figure(f"{name}: depots forecast", report["depots"], "depots")
@@ -114,7 +116,7 @@ def _part(part: str, folder: Path, options: argparse.Namespace, workers: int) ->
 
 
 def make(options: argparse.Namespace) -> dict[str, Any]:
-    """A feed of made-up counts in batches of days, the depots, and a bundle."""
+    """Write a feed of simulated counts in batches of days, the depots, and a bundle."""
     import pyarrow as pa
     import pyarrow.csv as pc
     import pyarrow.parquet as pq
@@ -141,7 +143,7 @@ def make(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _readings(ids: list[str], days: int) -> Iterator[tuple[date, Any]]:
-    """Counts with a weekly rhythm, a day after the other; one depot in fifty is young."""
+    """Yield counts with a weekly rhythm, day by day; one depot in fifty is young."""
     import pyarrow as pa
 
     random, words = np.random.default_rng(0), pa.array(ids)
@@ -161,7 +163,7 @@ def _readings(ids: list[str], days: int) -> Iterator[tuple[date, Any]]:
 
 
 def ingest(options: argparse.Namespace) -> dict[str, Any]:
-    """The oldest batch that is left, in the morning after its last day."""
+    """Ingest the oldest remaining batch, on the morning after its last day."""
     from forecaster.config import load
     from forecaster.demand import ingest
 
@@ -177,7 +179,7 @@ def ingest(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _write_bundle(spec: Any, ids: list[str], cities: list[str]) -> None:
-    """A network of the default size, as it is before training."""
+    """Write and promote an untrained network of the default size."""
     from forecaster.core.panel import Encoding
     from forecaster.demand.panel import calendar
     from forecaster.ledger.store import Ledger
@@ -199,7 +201,7 @@ def _write_bundle(spec: Any, ids: list[str], cities: list[str]) -> None:
 
 
 def publish(options: argparse.Namespace) -> dict[str, Any]:
-    """One publication by groups on a cluster of this machine."""
+    """Publish once by groups, on a cluster of this machine."""
     import distributed
 
     from flows.orchestration import dask_workers
@@ -211,8 +213,8 @@ def publish(options: argparse.Namespace) -> dict[str, Any]:
     run_id = f"run-{workers}-{os.getpid()}"
     with Ledger.open(spec.ledger_url) as ledger:
         ledger.start_run(run_id, pipeline=spec.name, as_of=AS_OF, spec_digest=spec.digest)
-    _shorten(publish_groups, options)
-    steps, current = defaultdict[str, float](float), ["cluster comes up", time.perf_counter()]
+    _leave_out(publish_groups, options)
+    steps, current = defaultdict[str, float](float), ["cluster start", time.perf_counter()]
     peaks, sizes, processor, used = dict[str, float](), [0], dict[str, float](), [0.0]
 
     def on_step(name: str) -> None:
@@ -222,7 +224,7 @@ def publish(options: argparse.Namespace) -> dict[str, Any]:
         sizes.append(_size(spec.paths.groups / run_id))
         used.append(time.process_time() + sum(client.run(time.process_time).values()))
         processor[ended] = used[-1] - used[-2]
-        figures = f"{steps[ended]:.1f} s, {processor[ended]:.1f} s of a processor"
+        figures = f"{steps[ended]:.1f} s, {processor[ended]:.1f} s of processor time"
         print(f"{ended}: {figures}, worker {peaks[ended]:.2f} GB, driver {_peak():.2f} GB", file=sys.stderr, flush=True)
         current[:] = [name, time.perf_counter()]
 
@@ -240,7 +242,7 @@ def publish(options: argparse.Namespace) -> dict[str, Any]:
                 threading.Timer(5, partial(os.kill, min(first), signal.SIGKILL)).start()
 
         outcome = publish_groups.publish_groups(
-            spec, as_of=AS_OF, run_id=run_id, note=None, fan=fan, depots=AT_A_TIME, on_step=step
+            spec, as_of=AS_OF, run_id=run_id, note=None, fan=fan, depots=DEPOTS_PER_GROUP, on_step=step
         )
         on_step("done")
         if isinstance(outcome, str):
@@ -259,15 +261,16 @@ def publish(options: argparse.Namespace) -> dict[str, Any]:
     return report | {"folder": max(sizes) / 1e9}
 
 
-def _shorten(publish_groups: Any, options: argparse.Namespace) -> None:
-    """Leave out what is asked to be left out: the ledger, and depots beyond the first groups."""
+def _leave_out(publish_groups: Any, options: argparse.Namespace) -> None:
+    """Leave out the excluded parts: the publication in the ledger, and depots beyond the first
+    groups."""
     from forecaster.ledger.store import Ledger
 
     survey = publish_groups.survey
 
     def of_first_groups(*arguments: Any) -> Any:
-        looked = survey(*arguments)
-        return replace(looked, groups=looked.groups[: options.groups])
+        surveyed = survey(*arguments)
+        return replace(surveyed, groups=surveyed.groups[: options.groups])
 
     publish_groups.survey = of_first_groups
     if options.without_ledger:
@@ -279,7 +282,7 @@ def _called(call: Callable[[], Any]) -> Any:
 
 
 def _peak() -> float:
-    """The largest that this process ever was, in GB."""
+    """Return the peak memory of this process in GB."""
     with suppress(OSError):
         for line in Path("/proc/self/status").read_text("utf-8").splitlines():
             if line.startswith("VmHWM"):
@@ -288,7 +291,7 @@ def _peak() -> float:
 
 
 def _size(folder: Path) -> int:
-    """Bytes of the files of a folder, which others may remove meanwhile."""
+    """Return the bytes of a folder's files, some of which may be removed meanwhile."""
     size = 0
     for file in folder.rglob("*"):
         with suppress(FileNotFoundError):

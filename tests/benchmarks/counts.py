@@ -1,11 +1,13 @@
-"""Exact counts of what the code costs, in a process of their own: programs, HLO, ONNX, queries and bytes, packages.
+"""Count exactly, in a separate process, what the code costs: programs, HLO, ONNX, queries and
+bytes, packages.
 
-python -m tests.benchmarks.counts GROUP …
+    python -m tests.benchmarks.counts GROUP …
 
-Prints a line of JSON: name → [value, unit]. Counts are the same however busy the machine is, so that a test may ask for
-them; seconds are not, and have no place here. Processor and surroundings are made alike where counts depend on them.
-COUNTS_CACHE is a folder in which a training finds the programs of another; COUNTS_ADDRESSES are the only ones asked,
-COUNTS_PROGRAMS the only ones compiled.
+Prints a line of JSON: name → [value, unit]. Counts do not depend on the load of the machine, so a
+test can assert them; seconds do, and are not measured here. Processor and environment are fixed
+where counts depend on them. COUNTS_CACHE is a folder in which a training finds the programs of an
+earlier one; with COUNTS_ADDRESSES only those addresses are requested, and with COUNTS_PROGRAMS only
+those programs are compiled.
 """
 
 from __future__ import annotations
@@ -25,18 +27,20 @@ from tests import cpus
 
 ROOT = Path(__file__).resolve().parents[2]
 Count = tuple[float, str]
-# What JAX reads when it is imported: one device, and instructions that all x86-64 processors of servers have.
+# Read by JAX when it is imported: one device, and instructions that all x86-64 server processors
+# have.
 SURROUNDINGS = {
     "JAX_PLATFORMS": "cpu",
     "JAX_NUM_CPU_DEVICES": "1",
     "XLA_FLAGS": f"{cpus.QUICK} --xla_cpu_multi_thread_eigen=false --xla_cpu_max_isa=AVX2",
-    "CXX": "",  # the scan, whose operations XLA knows
+    "CXX": "",  # the scan, whose operations XLA can count
     "OMP_NUM_THREADS": "1",
 }
 
 
 def training() -> Iterator[tuple[str, Count]]:
-    """Programs of a small training that finds an empty cache; a second process, which finds them all, compiles none."""
+    """Count the programs of a small training with an empty cache; a second process, with a full
+    cache, compiles none."""
     import jax
 
     from forecaster.model.export import to_onnx
@@ -47,7 +51,7 @@ def training() -> Iterator[tuple[str, Count]]:
         cache = Path(os.environ.get("COUNTS_CACHE") or folder)
         which = "second training" if list(cache.glob("*-cache")) else "training"
         jax_setup.configure(cache)
-        jax.config.update("jax_disable_most_optimizations", True)  # as many programs, in a third of the time
+        jax.config.update("jax_disable_most_optimizations", True)  # the same number of programs, in a third of the time
         history = panel()
         with jax_setup.count_compilations() as compilations:
             candidate = train.fit(history, spec(epochs=2))
@@ -56,8 +60,8 @@ def training() -> Iterator[tuple[str, Count]]:
 
 
 def step() -> Iterator[tuple[str, Count]]:
-    """What XLA makes of the programs of an epoch and of its validation, of a small model with the size of a crop as in
-    nights; in a scan the body counts once."""
+    """Count the HLO of an epoch and of its validation, after XLA's optimizations, for a small model
+    with a crop of the nightly size; the body of a scan counts once."""
     import jax
     import numpy as np
 
@@ -70,7 +74,7 @@ def step() -> Iterator[tuple[str, Count]]:
     recipe = choose_recipe(small, len(history.depot_ids), days)
     sizes, inputs = train._sizes(history, small, recipe), train._training_inputs(history, days, recipe)
     members, key = len(recipe.restraints), jax.random.key(0)
-    # Zeros in the place of what is drawn, which would be compiled first.
+    # Zeros in place of random parameters, which would first be compiled.
     shapes = jax.eval_shape(partial(compiled_steps._initial, sizes.architecture, members), key)._replace(key=())
     zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
     state = compiled_steps.on_devices(zeros._replace(key=key))
@@ -80,7 +84,7 @@ def step() -> Iterator[tuple[str, Count]]:
         "validation": lambda: compiled_steps.validation_step(sizes, members).lower(state, inputs.panel, inputs.facts),
     }
     for name in os.environ.get("COUNTS_PROGRAMS", "").split() or programs:
-        # LLVM, which takes most of the time, comes after all that is counted.
+        # LLVM, which takes most of the time, runs after everything that is counted.
         compiled = programs[name]().compile(compiler_options={"xla_backend_optimization_level": 0})
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / f"module_0000.{name}.after_optimizations.txt").write_text(compiled.as_text(), "utf-8")
@@ -93,7 +97,7 @@ def step() -> Iterator[tuple[str, Count]]:
 
 
 def onnx() -> Iterator[tuple[str, Count]]:
-    """Nodes and bytes of the exported graph with its trees, those of graphs within it included."""
+    """Count nodes, including those of subgraphs, and bytes of the exported graph with its trees."""
     import numpy as np
     import onnx as onnx_format
 
@@ -117,7 +121,7 @@ def onnx() -> Iterator[tuple[str, Count]]:
 
 
 def untrained(hidden: int = 32, layers: int = 2, members: int = 2) -> Any:
-    """A candidate of the size of the sample's, with parameters of the first moment."""
+    """Return a candidate of the size of the sample's, with initial parameters."""
     import jax
     import numpy as np
 
@@ -129,7 +133,7 @@ def untrained(hidden: int = 32, layers: int = 2, members: int = 2) -> Any:
     labels = tuple(len(words) for words in history.encoding.statics.values())
     widths = (history.horizon, len(history.encoding.covariates), len(history.calendar_names), labels)
     shape = encoder_decoder.Architecture(layers, hidden, LEVELS, *widths)
-    at_once = {"xla_backend_optimization_level": 0}  # or operations are compiled one by one
+    at_once = {"xla_backend_optimization_level": 0}  # otherwise operations are compiled one by one
     draw = jax.jit(encoder_decoder.initial_parameters, static_argnums=0, compiler_options=at_once)
     drawn = [draw(shape, jax.random.key(seed)) for seed in range(members)]
     constants = {"mean": np.float32(4), "spread": np.float32(1), "yearly": np.float32(1)}
@@ -144,15 +148,16 @@ def untrained(hidden: int = 32, layers: int = 2, members: int = 2) -> Any:
 
 
 def pages() -> Iterator[tuple[str, Count]]:
-    """SQL statements and bytes of each address of the catalogue, asked first of a page that has just come up, on a
-    ledger of six depots at a fixed noon; and statements of the second time, when the answer is kept."""
+    """Count the SQL statements and bytes of each address of the catalogue at its first request to a
+    new page, on a ledger of six depots at a fixed noon; and the statements of the second request,
+    when the answer is cached."""
     import sqlalchemy as sa
 
     from dashboards.ops.reading import store
     from tests.dashboards.seed import earlier, fill, publication, remember, with_plans
     from tests.dashboards.visitor import visitor
 
-    store.REREAD_SECONDS = 600.0  # on a busy machine seconds may pass between two requests
+    store.REREAD_SECONDS = 600.0  # on a busy machine, seconds may pass between two requests
     statements: list[str] = []
     sa.event.listen(sa.Engine, "before_cursor_execute", lambda *call: statements.append(call[2]))
     with tempfile.TemporaryDirectory() as folder:
@@ -172,18 +177,18 @@ def pages() -> Iterator[tuple[str, Count]]:
 
 
 def addresses() -> list[str]:
-    """Every page and view of the catalogue, and what stands beside it."""
+    """Return every page and view of the catalogue, and further addresses."""
     from dashboards.ops.views.catalogue import VIEWS
 
     declared = [view.page for view in VIEWS if view.page and view.page != "/roster"] + [
         f"/api/v1/{view.name}" for view in VIEWS
     ]
-    beside = ["/depot/BOS-01", "/my-depot?depot=BOS-01", "/day/2025-06-18/BOS-01", "/api/v1/depots/BOS-01"]
-    return sorted({*declared, *beside})
+    others = ["/depot/BOS-01", "/my-depot?depot=BOS-01", "/day/2025-06-18/BOS-01", "/api/v1/depots/BOS-01"]
+    return sorted({*declared, *others})
 
 
 def packages() -> Iterator[tuple[str, Count]]:
-    """What the base install brings: every package that its requirements need, one after the other."""
+    """Count the packages of the base install: all that its requirements need, directly or not."""
     from importlib.metadata import requires
 
     from packaging.requirements import Requirement
@@ -191,14 +196,14 @@ def packages() -> Iterator[tuple[str, Count]]:
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     waiting, needed = [Requirement(text) for text in project["dependencies"]], set[str]()
-    seen = set[tuple[str, str]]()
+    visited = set[tuple[str, str]]()
     while waiting:
         requirement = waiting.pop()
         name = canonicalize_name(requirement.name)
         needed.add(name)
         for extra in ("", *sorted(requirement.extras)):
-            if (name, extra) not in seen:
-                seen.add((name, extra))
+            if (name, extra) not in visited:
+                visited.add((name, extra))
                 parts = map(Requirement, requires(name) or ())
                 waiting += [part for part in parts if part.marker is None or part.marker.evaluate({"extra": extra})]
     yield "base install: packages", (len(needed), "packages")

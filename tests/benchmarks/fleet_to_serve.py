@@ -1,4 +1,4 @@
-"""A pipeline whose night is out, of as many depots as wanted, with the inputs of the sample and an untrained model."""
+"""A published pipeline with any number of depots, the inputs of the sample, and an untrained model."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ import numpy as np
 from tests.benchmarks.report import ROOT
 
 NAME = "fleet"
-AS_OF = datetime(2026, 11, 1, 12, tzinfo=UTC)  # the day after the sample's last
+AS_OF = datetime(2026, 11, 1, 12, tzinfo=UTC)  # the day after the sample's last day
 
 
 def published_fleet(folder: Path, depots: int) -> tuple[Path, dict[str, Any]]:
-    """A pipeline of so many depots whose night is out, and the raw inputs of one of them."""
+    """Publish a forecast for a number of depots; return the pipeline file, and the raw inputs of
+    one depot."""
     from forecaster.config import load
     from forecaster.ledger.publication import Publication, PublishedDay, PublishedDepot
     from forecaster.ledger.store import Ledger
@@ -59,13 +60,13 @@ def published_fleet(folder: Path, depots: int) -> tuple[Path, dict[str, Any]]:
         ledger.start_run("first", pipeline=NAME, as_of=AS_OF, spec_digest=spec.digest)
         ledger.promote(NAME, run_id="first", bundle_digest=path.name, by="bench", reason="measured")
         ledger.publish(publication)
-    one = panel.window(predictor.bundle.lookback, slice(0, 1))
-    # What is not known has no place in JSON that every server reads.
-    return file, {name: np.nan_to_num(x) for name, x in one.items() if 0 not in x.shape}
+    arrays = panel.window(predictor.bundle.lookback, slice(0, 1))
+    # JSON that every server accepts has no NaN.
+    return file, {name: np.nan_to_num(x) for name, x in arrays.items() if 0 not in x.shape}
 
 
 def _panel(folder: Path, depots: int) -> Any:
-    """The sample's depots with their covariates, again and again until there are so many."""
+    """Return the sample's depots with their covariates, repeated up to the given number."""
     from dataclasses import replace
 
     from forecaster.config import load
@@ -80,5 +81,5 @@ def _panel(folder: Path, depots: int) -> Any:
     ingest(spec, now=AS_OF)
     panel = panels.build(read_as_of(spec, as_of=AS_OF), spec)
     rows = np.arange(depots) % len(panel.depot_ids)
-    many = panel.among([panel.depot_ids[row] for row in rows])
-    return replace(many, depot_ids=tuple(f"D{number}" for number in range(depots)))
+    repeated = panel.among([panel.depot_ids[row] for row in rows])
+    return replace(repeated, depot_ids=tuple(f"D{number}" for number in range(depots)))

@@ -1,4 +1,5 @@
-"""A panel as the long frames that mlforecast and neuralforecast read: one row per depot and day, dates as numbers."""
+"""Panels as the long frames of mlforecast and neuralforecast: one row per depot and day, with
+calendar numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from forecaster.evaluation.baselines.statsforecast import fill_gaps
 
 
 def rows(panel: Panel, days: range) -> pd.DataFrame:
-    """A row for each of the days and depots from its first known count on; a gap is filled, and weighs nothing."""
+    """Return a row per day and depot from its first known count on; a gap is filled and has weight
+    0."""
     counts = np.where(panel.open[:, : panel.history], panel.demand, np.nan)
     series: Doubles = np.log1p(fill_gaps(counts))
     is_known = np.isfinite(counts)
@@ -26,7 +28,8 @@ def rows(panel: Panel, days: range) -> pd.DataFrame:
 
 
 def known_ahead(panel: Panel, days: range, depots: Any) -> pd.DataFrame:
-    """What is known of the days before they come: their dates, holidays, covariates, and who is open."""
+    """Return the features of days that are known in advance: calendar numbers, holidays,
+    covariates, and open depots."""
     rows, span = np.asarray(depots, int), slice(days.start, days.stop)
     dates = panel.days[span]
     month = dates.astype("datetime64[M]")

@@ -1,11 +1,13 @@
-"""Replay the gate over past mornings: how often it refuses, and how often the refused model was the better one.
+"""Replay the gate over past mornings: how often it rejects a model, and how often the rejected
+model was better.
 
-python -m tests.benchmarks.gate_mornings [--datasets sample,bayarea_bikeshare14] [--horizons 7,28] [--mornings 30]
+    python -m tests.benchmarks.gate_mornings [--datasets sample,bayarea_bikeshare14] [--horizons 7,28] [--mornings 30]
 
-Each morning trains a candidate. Two rules judge it, each with a champion of its own: `strict`, under which every
-objection refuses, and the product's. A refused candidate is compared on the days after that morning with the forecast
-that was published in its place. The last 56 days of each real dataset are left out. To bound the time, panels hold at
-most 32 depots and the last 500 days of history, and the presets have one member.
+Each morning trains a candidate. Two rules judge it, each with its own champion: `strict`, under
+which every objection rejects, and the product's. A rejected candidate is compared, on the days
+after that morning, with the forecast published in its place. The last 56 days of each real dataset
+are left out. To bound the time, panels have at most 32 depots and the last 500 days of history, and
+the presets have one member.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from forecaster.training import fit_candidate, preview
 from forecaster.training import gate as training_gate
 from forecaster.training.backtest import CANDIDATE, CHAMPION, NAIVE, PRIOR
 from tests.benchmarks import real, worked_example
-from tests.benchmarks.report import Figure, tell
+from tests.benchmarks.report import Figure, write_report
 
 SAMPLE, UNSEEN, MOST_DEPOTS, HISTORY = "sample", 56, 32, 500
 DATASETS = (SAMPLE, "bayarea_bikeshare14", "muenster_bike_counters", "melbourne_pedestrians", "nyc_taxi_apps_geo")
@@ -44,9 +46,9 @@ class Chain:
     """The champion under one rule, and the outcome of each morning."""
 
     champion: Candidate | None = None
-    refused: int = 0
-    surely_better: int = 0  # refused candidates that beat what was published by more than chance
-    gains: list[float] = field(default_factory=list)  # relative loss of refused candidates, below 0 = better
+    rejections: int = 0
+    surely_better: int = 0  # rejected candidates that beat the published forecast by more than chance
+    gains: list[float] = field(default_factory=list)  # relative loss of rejected candidates, below 0 = better
     error: float = 0.0  # absolute error of the first day after each morning, as published
     actual: float = 0.0
 
@@ -65,7 +67,7 @@ def main() -> None:
             spec, panel = _pipeline(name, horizon, arguments.preset)
             chains = replayed(spec, panel, arguments.mornings, arguments.every)
             figures += _figures(f"{name}, {horizon} days", chains, arguments.mornings)
-    tell("gate_mornings", figures)
+    write_report("gate_mornings", figures)
 
 
 def replayed(spec: Spec, panel: Panel, mornings: int, every: int) -> dict[str, Chain]:
@@ -99,7 +101,7 @@ def replayed(spec: Spec, panel: Panel, mornings: int, every: int) -> dict[str, C
                 chain.champion = final
             else:
                 compared = difference(ours, theirs, scale, spec.gate.metric)
-                chain.refused += 1
+                chain.rejections += 1
                 chain.surely_better += compared.high < 0
                 chain.gains.append(compared.relative)
             _add(chain, (ours if verdict.admitted else theirs)[0])
@@ -108,7 +110,8 @@ def replayed(spec: Spec, panel: Panel, mornings: int, every: int) -> dict[str, C
 
 
 def _recent(panel: Panel) -> Panel:
-    """Return the last days of a panel's history, as many each morning, so that programs are compiled once."""
+    """Return the last days of a panel's history, the same number each morning, so that programs are
+    compiled once."""
     first = max(panel.history - HISTORY, 0)
     arrays = {name: getattr(panel, name)[:, first:] for name in ("demand", "open", "covariates", "calendar")}
     return replace(panel, days=panel.days[first:], **arrays)
@@ -122,7 +125,7 @@ def _judge(rule: str, rivals: Mapping[str, Scores], spec: Spec) -> Verdict:
 
 
 def _scored(champion: Candidate, before: Panel, spec: Spec, naive: Scores) -> Scores:
-    """The champion as a night scores it, with the calibration from before its own backtest."""
+    """Score the champion as a nightly run does, with the calibration from before its own backtest."""
     stretch = [np.asarray(champion.summary[key]) for key in (fit_candidate.FIRST, fit_candidate.LAST)]
     ratio, predict = (stretch[0] / stretch[1]).astype(np.float32), to_onnx.forecaster(champion)
 
@@ -133,9 +136,9 @@ def _scored(champion: Candidate, before: Panel, spec: Spec, naive: Scores) -> Sc
 
 
 def _add(chain: Chain, fold: Fold) -> None:
-    known = np.isfinite(fold.actuals[:, 0])
-    chain.error += float(np.abs(fold.forecast.median - fold.actuals)[known, 0].sum())
-    chain.actual += float(fold.actuals[known, 0].sum())
+    is_known = np.isfinite(fold.actuals[:, 0])
+    chain.error += float(np.abs(fold.forecast.median - fold.actuals)[is_known, 0].sum())
+    chain.actual += float(fold.actuals[is_known, 0].sum())
 
 
 def _pipeline(name: str, horizon: int, preset: str) -> tuple[Spec, Panel]:
@@ -157,13 +160,17 @@ def _figures(name: str, chains: Mapping[str, Chain], mornings: int) -> list[Figu
     figures = []
     for rule, chain in chains.items():
         figures += [
-            Figure(f"{name}, {rule}: mornings refused", chain.refused / mornings, "share", n=mornings),
-            Figure(f"{name}, {rule}: refused models surely better", chain.surely_better, "mornings", n=chain.refused),
+            Figure(f"{name}, {rule}: mornings with a rejected model", chain.rejections / mornings, "share", n=mornings),
+            Figure(
+                f"{name}, {rule}: rejected models surely better", chain.surely_better, "mornings", n=chain.rejections
+            ),
             Figure(f"{name}, {rule}: WAPE of the next day", chain.error / chain.actual, "share", n=mornings),
         ]
         if chain.gains:
             mean = float(np.mean(chain.gains))
-            figures.append(Figure(f"{name}, {rule}: refused model to the published one, mean", mean, "relative loss"))
+            figures.append(
+                Figure(f"{name}, {rule}: rejected model relative to the published one, mean", mean, "relative loss")
+            )
     return figures
 
 

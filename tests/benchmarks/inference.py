@@ -1,14 +1,18 @@
-"""Measure the inference service: throughput and latency against batching left out and against MLServer, start, memory.
+"""Measure the inference service: throughput, latency, start and memory, without batches and against
+MLServer.
 
-make bench-inference
+    make bench-inference
 
-The model is of the size of the sample's (two layers of 32, two members), not trained, and signed; each request has the
-raw inputs of one depot, with the binary tensor extension. Clients are connections of one process beside the server,
-which send the next request when the last is answered; the rate of the second part is half of what they reached. All of
-it is on the same cores, so a server gets what the clients leave. MLServer takes no raw tensors over HTTP (1.7.1 answers
-500), so it is asked in JSON; ours is asked both ways. MLServer is measured where MLSERVER_PYTHON names a
-Python that has it (an environment of its own: it wants an older FastAPI), with a runtime of a dozen lines around
-onnxruntime, in the server's process, without its log of requests, its adaptive batching set as ours is.
+The model has the size of the sample's (two layers of 32, two members), untrained, and is signed.
+Each request has the raw inputs of one depot, with the binary tensor extension. Clients are
+connections of one process on the same machine, which send the next request when the last is
+answered; the rate of the second part is half of what they reached. Everything shares the same
+cores, so a server gets what the clients leave.
+
+MLServer accepts no raw tensors over HTTP (1.7.1 answers 500), so it gets JSON; ours is measured
+with both. MLServer is measured if MLSERVER_PYTHON names a Python with it (in a separate
+environment: it needs an older FastAPI). Its runtime is a dozen lines around onnxruntime, in the
+server's process, without a request log, and its adaptive batching has our settings.
 """
 
 from __future__ import annotations
@@ -32,11 +36,11 @@ from urllib.request import Request, urlopen
 import numpy as np
 
 from tests.benchmarks.fleet_to_serve import AS_OF, NAME, published_fleet
-from tests.benchmarks.report import ROOT, Figure, below, tell
+from tests.benchmarks.report import ROOT, Figure, below, write_report
 
 CLIENTS, SECONDS = 32, 6.0
-LARGE = 10_000  # depots of one request
-TIMES = 3.0  # MLServer's throughput
+LARGE = 10_000  # depots of one large request
+TIMES = 3.0  # aim, relative to MLServer's throughput
 MLSERVER, JSON = "MLSERVER_PYTHON", "application/json"
 RUNTIME = """
 import numpy as np, onnxruntime
@@ -62,11 +66,11 @@ class Graph(MLModel):
 
 @dataclass(frozen=True)
 class Load:
-    """What clients saw: answers a second, and milliseconds of each."""
+    """Measurements of the clients: answers per second, milliseconds of each, and rejected requests."""
 
     rate: float
     took: list[float]
-    refused: int
+    rejected: int
 
     def p(self, percent: float) -> float:
         return float(np.percentile(self.took, percent))
@@ -79,7 +83,7 @@ def main() -> None:
         for figure in _figures(folder):
             print(f"{figure.figure}: {figure.value:.4g} {figure.unit}", flush=True)
             figures.append(figure)
-        tell("inference", figures)
+        write_report("inference", figures)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -88,26 +92,26 @@ def _figures(folder: Path) -> Iterator[Figure]:
     file, body = published_fleet(folder / "small", 64)
     request = _http(body)
     with _ours(file):
-        pass  # compiles what is imported
+        pass  # compiles the imports
     with _ours(file) as (port, process, begun):
-        yield below("from the start of the process to the first answer", _first(port, request) - begun, "s", 1.5)
-        batched = asyncio.run(_closed(port, request))
-        in_json = asyncio.run(_closed(port, _json_http(body)))
-        half = asyncio.run(_open(port, request, batched.rate / 2))
-        yield below("memory of the process after all of it", _memory(process), "MB", 250)
+        yield below("from the start of the process to the first answer", _first_answer(port, request) - begun, "s", 1.5)
+        batched = asyncio.run(_closed_loop(port, request))
+        in_json = asyncio.run(_closed_loop(port, _json_http(body)))
+        half = asyncio.run(_open_loop(port, request, batched.rate / 2))
+        yield below("memory of the process after the load", _memory(process), "MB", 250)
     with _ours(file, "--batch-rows", "1") as (port, _, _):
-        _first(port, request)
-        alone = asyncio.run(_closed(port, request))
-    yield Figure(f"{CLIENTS} clients, a depot each: throughput", batched.rate, "1/s")
-    yield Figure(f"{CLIENTS} clients, a depot each: p95", batched.p(95), "ms", n=len(batched.took))
-    yield Figure(f"{CLIENTS} clients, a depot each, in JSON: throughput", in_json.rate, "1/s")
-    yield Figure(f"{CLIENTS} clients, a depot each, in JSON: p95", in_json.p(95), "ms", n=len(in_json.took))
-    yield Figure("without batches: throughput", alone.rate, "1/s")
-    yield Figure("without batches: p95", alone.p(95), "ms", n=len(alone.took))
-    yield Figure("throughput with batches over without", batched.rate / alone.rate, "times")
+        _first_answer(port, request)
+        unbatched = asyncio.run(_closed_loop(port, request))
+    yield Figure(f"{CLIENTS} clients, one depot each: throughput", batched.rate, "1/s")
+    yield Figure(f"{CLIENTS} clients, one depot each: p95", batched.p(95), "ms", n=len(batched.took))
+    yield Figure(f"{CLIENTS} clients, one depot each, in JSON: throughput", in_json.rate, "1/s")
+    yield Figure(f"{CLIENTS} clients, one depot each, in JSON: p95", in_json.p(95), "ms", n=len(in_json.took))
+    yield Figure("without batches: throughput", unbatched.rate, "1/s")
+    yield Figure("without batches: p95", unbatched.p(95), "ms", n=len(unbatched.took))
+    yield Figure("throughput with batches relative to without", batched.rate / unbatched.rate, "times")
     yield below(f"at half of that rate ({batched.rate / 2:.0f}/s): p95", half.p(95), "ms", 50)
     yield Figure("at half of that rate: p50", half.p(50), "ms", n=len(half.took))
-    yield Figure("at half of that rate: turned away", half.refused, "requests")
+    yield Figure("at half of that rate: rejected", half.rejected, "requests")
     yield from _against_mlserver(folder, file, body, batched, in_json)
     yield from _large(folder / "large")
 
@@ -115,33 +119,34 @@ def _figures(folder: Path) -> Iterator[Figure]:
 def _against_mlserver(folder: Path, file: Path, body: Mapping[str, Any], ours: Load, in_json: Load) -> Iterator[Figure]:
     python = os.environ.get(MLSERVER)
     if python is None:
-        print(f"MLServer is left out: {MLSERVER} names no Python that has it")
+        print(f"MLServer is skipped: {MLSERVER} names no Python with it")
         return
     [bundle] = (file.parent / "var" / "bundles").iterdir()
     with _ours(file) as (port, _, _):
-        _first(port, _json_http(body))
-        expected = _numbers(port, body)
+        _first_answer(port, _json_http(body))
+        expected = _quantiles(port, body)
     with _mlserver(folder / "mlserver", Path(python), bundle / "model.onnx") as (port, process):
-        _first(port, _json_http(body))
-        np.testing.assert_allclose(_numbers(port, body), expected, rtol=1e-4, atol=1e-3)
-        theirs = asyncio.run(_closed(port, _json_http(body)))
+        _first_answer(port, _json_http(body))
+        np.testing.assert_allclose(_quantiles(port, body), expected, rtol=1e-4, atol=1e-3)
+        theirs = asyncio.run(_closed_loop(port, _json_http(body)))
         yield Figure("MLServer: throughput", theirs.rate, "1/s")
         yield Figure("MLServer: p95", theirs.p(95), "ms", n=len(theirs.took))
         yield Figure("MLServer: memory", _memory(process), "MB")
     ratio = ours.rate / theirs.rate
-    yield Figure("our throughput over MLServer's", ratio, "times", f">= {TIMES:g}", bool(ratio >= TIMES))
-    yield Figure("the same, ours in JSON too", in_json.rate / theirs.rate, "times")
+    yield Figure("our throughput relative to MLServer's", ratio, "times", f">= {TIMES:g}", bool(ratio >= TIMES))
+    yield Figure("the same, ours in JSON as well", in_json.rate / theirs.rate, "times")
 
 
 def _large(folder: Path) -> Iterator[Figure]:
-    """All depots of a large fleet in one request by depot: computed, remembered, and after a correction."""
+    """Request all depots of a large fleet at once by depot: computed, cached, and after a
+    correction."""
     file, _ = published_fleet(folder, LARGE)
     with _ours(file) as (port, process, _):
 
         def seconds(depots: bytes) -> tuple[float, bytes]:
-            asked = Request(f"http://127.0.0.1:{port}/v1/forecast", depots, {"X-Deadline-Ms": "60000"})
+            request = Request(f"http://127.0.0.1:{port}/v1/forecast", depots, {"X-Deadline-Ms": "60000"})
             begun = time.perf_counter()
-            with urlopen(asked) as answer:
+            with urlopen(request) as answer:
                 content: bytes = answer.read()
             return time.perf_counter() - begun, content
 
@@ -153,17 +158,17 @@ def _large(folder: Path) -> Iterator[Figure]:
         assert len(answers) == LARGE
         assert answers[0]["overridden"][0]
         of_all = f"{LARGE:,} depots in one request"
-        yield Figure(f"of a fleet of {LARGE:,} depots, the first depot, for which the night is read", figures[0], "s")
-        yield below(f"{of_all}, which computes them", figures[1], "s", 1.0)
-        yield below(f"{of_all}, which are remembered, median", float(np.median(figures[2:])), "s", 1.0)
-        yield Figure("after a correction, until all are read and computed before anybody asks", ahead, "s")
-        yield below(f"{of_all}, the first after a correction", after, "s", 1.0)
-        yield Figure(f"{LARGE:,} depots: bytes of the answer", len(content) / 1e6, "MB")
+        yield Figure(f"fleet of {LARGE:,} depots: first depot, for which the publication is read", figures[0], "s")
+        yield below(f"{of_all}, computed", figures[1], "s", 1.0)
+        yield below(f"{of_all}, cached, median", float(np.median(figures[2:])), "s", 1.0)
+        yield Figure("after a correction, until all are read and computed without a request", ahead, "s")
+        yield below(f"{of_all}, first request after a correction", after, "s", 1.0)
+        yield Figure(f"{LARGE:,} depots: size of the answer", len(content) / 1e6, "MB")
         yield Figure(f"{LARGE:,} depots: memory of the process", _memory(process), "MB")
 
 
 def _correct(file: Path) -> None:
-    """Publish the night once more, with a number of orders that a planner knows better."""
+    """Save an override, which publishes again with a planner's number of orders."""
     from forecaster.config import load
     from forecaster.ledger.store import Ledger
     from forecaster.planning import service
@@ -178,7 +183,7 @@ def _correct(file: Path) -> None:
 
 
 def _until_computed(port: int, rows: int) -> float:
-    """Seconds until so many rows were computed since the start."""
+    """Return the seconds until a given number of rows was computed since the start."""
     begun = time.perf_counter()
     while True:
         with urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
@@ -195,14 +200,14 @@ def _until_computed(port: int, rows: int) -> float:
 
 @contextmanager
 def _ours(file: Path, *options: str) -> Iterator[tuple[int, subprocess.Popen[str], float]]:
-    """The service of a pipeline: its port, its process, and when it was begun."""
+    """Run the service of a pipeline; yield its port, its process and its start time."""
     begun = time.perf_counter()
     command = [sys.executable, "-m", "forecaster", "infer", str(file), "--port", "0", *options]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             address = re.search(r"http://127\.0\.0\.1:(\d+)/", process.stdout.readline())
-            assert address is not None, "the service did not come up"
+            assert address is not None, "the service did not start"
             yield int(address[1]), process, begun
         finally:
             process.kill()
@@ -247,7 +252,7 @@ def _tensor(name: str, x: Any, **more: Any) -> dict[str, Any]:
 
 
 def _http(body: Mapping[str, Any]) -> bytes:
-    """A whole request with raw tensors."""
+    """Return a whole request with raw tensors."""
     inputs = [_tensor(name, x, parameters={"binary_data_size": x.nbytes}) for name, x in body.items()]
     head = json.dumps({"inputs": inputs, "parameters": {"binary_data_output": True}}).encode()
     content = b"".join([head, *(np.ascontiguousarray(x).tobytes() for x in body.values())])
@@ -259,7 +264,7 @@ def _in_json(body: Mapping[str, Any]) -> bytes:
 
 
 def _json_http(body: Mapping[str, Any]) -> bytes:
-    """The same in JSON."""
+    """Return the same request in JSON."""
     return _request(_in_json(body), JSON)
 
 
@@ -273,19 +278,19 @@ def _request(content: bytes, kind: str, *more: str) -> bytes:
     return "\r\n".join([*lines, *more, f"Content-Length: {len(content)}", "", ""]).encode() + content
 
 
-async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> tuple[int, bytes]:
+async def _exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> tuple[int, bytes]:
     writer.write(request)
     head = await reader.readuntil(b"\r\n\r\n")
     size = int(re.search(rb"(?im)^content-length: (\d+)", head)[1])  # type: ignore[index]
     return int(head[9:12]), await reader.readexactly(size)
 
 
-def _first(port: int, request: bytes) -> float:
-    """When the first answer came, which is asked for until it does."""
+def _first_answer(port: int, request: bytes) -> float:
+    """Send the request until it is answered, and return the time of the first answer."""
 
     async def once() -> int:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        status, _ = await _ask(reader, writer, request)
+        status, _ = await _exchange(reader, writer, request)
         writer.close()
         return status
 
@@ -300,58 +305,60 @@ def _first(port: int, request: bytes) -> float:
     raise SystemExit("no answer within a minute")
 
 
-async def _closed(port: int, request: bytes) -> Load:
-    """`CLIENTS` connections that ask again as soon as they are answered; the first second is not counted."""
+async def _closed_loop(port: int, request: bytes) -> Load:
+    """Run `CLIENTS` connections that send the next request after each answer; the first second does
+    not count."""
     took: list[float] = []
-    refused = 0
+    rejected = 0
     begin = time.perf_counter() + 1
     end = begin + SECONDS
 
     async def client() -> None:
-        nonlocal refused
+        nonlocal rejected
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         while (begun := time.perf_counter()) < end:
-            status, _ = await _ask(reader, writer, request)
+            status, _ = await _exchange(reader, writer, request)
             if begun >= begin:
                 took.append(1e3 * (time.perf_counter() - begun))
-                refused += status != 200
+                rejected += status != 200
         writer.close()
 
     await asyncio.gather(*(client() for _ in range(CLIENTS)))
-    if refused:
-        raise SystemExit(f"{refused} of {len(took)} answers were none")
-    return Load(len(took) / SECONDS, took, refused)
+    if rejected:
+        raise SystemExit(f"{rejected} of {len(took)} requests were rejected")
+    return Load(len(took) / SECONDS, took, rejected)
 
 
-async def _open(port: int, request: bytes, rate: float) -> Load:
-    """So many requests a second whether or not the last ones are answered; each is timed from when it was due."""
+async def _open_loop(port: int, request: bytes, rate: float) -> Load:
+    """Send `rate` requests per second, whether or not earlier ones are answered; each is timed from
+    when it was due."""
     took: list[float] = []
-    refused = 0
+    rejected = 0
     free: asyncio.Queue[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = asyncio.Queue()
     for _ in range(4 * CLIENTS):
         free.put_nowait(await asyncio.open_connection("127.0.0.1", port))
     begin = time.perf_counter()
 
-    async def one(due: float) -> None:
-        nonlocal refused
+    async def timed_request(due: float) -> None:
+        nonlocal rejected
         connection = await free.get()
-        status, _ = await _ask(*connection, request)
+        status, _ = await _exchange(*connection, request)
         took.append(1e3 * (time.perf_counter() - due))
-        refused += status != 200
+        rejected += status != 200
         free.put_nowait(connection)
 
-    async with asyncio.TaskGroup() as asked:
+    async with asyncio.TaskGroup() as tasks:
         for number in range(int(rate * SECONDS)):
             due = begin + number / rate
             await asyncio.sleep(max(due - time.perf_counter(), 0))
-            asked.create_task(one(due))
-    return Load(rate, took, refused)
+            tasks.create_task(timed_request(due))
+    return Load(rate, took, rejected)
 
 
-def _numbers(port: int, body: Mapping[str, Any]) -> Any:
-    """What a server says of a depot, asked in JSON."""
-    asked = Request(f"http://127.0.0.1:{port}/v2/models/{NAME}/infer", _in_json(body), {"Content-Type": JSON})
-    with urlopen(asked) as answer:
+def _quantiles(port: int, body: Mapping[str, Any]) -> Any:
+    """Return a server's forecast of a depot, requested in JSON."""
+    request = Request(f"http://127.0.0.1:{port}/v2/models/{NAME}/infer", _in_json(body), {"Content-Type": JSON})
+    with urlopen(request) as answer:
         return np.array(json.load(answer)["outputs"][0]["data"], np.float32).ravel()
 
 

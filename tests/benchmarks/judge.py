@@ -1,14 +1,15 @@
-"""Judge tonight's model as nights use it, and say what each of its parts is worth.
+"""Judge a model as nightly runs use it, and measure the contribution of each of its parts.
 
-python -m tests.benchmarks.judge [--panels a,b] [--name NAME] [--against NAME] [--ends 4] [--horizon 28]
-    [--set training.members=4]
+    python -m tests.benchmarks.judge [--panels a,b] [--name NAME] [--against NAME] [--ends 4] [--horizon 28]
+        [--set training.members=4]
 
-Each end is a night with `preset: nightly`: it holds out `backtest.days`, trains on what lies before them, calibrates on
-them, and forecasts from four weekly cutoffs. Ends lie before the last 56 days of a panel, which stay untouched: one
-where it has the last Christmas, the others 12 weeks apart (4 in a panel of a year). At most 64 depots of a panel are
-judged, with their last four years. Models and forecasts stay in `var/bench/judge/NAME`: what is there is not measured
-again, so a run that was ended goes on. `--against` compares with an earlier run. Differences are relative, of the same
-depot-days, with their standard error over days.
+Each end is a nightly run with `preset: nightly`: it holds out `backtest.days`, trains on the days
+before them, calibrates on them, and forecasts from four weekly cutoffs. Ends are before the last 56
+days of a panel, which stay untouched: one is at the last Christmas if the panel has one, the others
+are 12 weeks apart (4 in a panel of a year). At most 64 depots of a panel are judged, with their
+last four years. Models and forecasts are kept in `var/bench/judge/NAME` and not measured again, so
+an interrupted run can be resumed. `--against` compares with an earlier run. Differences are
+relative, over the same depot-days, with their standard error over days.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ from forecaster.training import fit_candidate
 from tests.benchmarks import real
 from tests.benchmarks.report import FOLDER, machine
 
-UNTOUCHED = 56  # days at the end of a panel that report alone
-CUTOFFS = 4  # weekly, of an end
+UNTOUCHED = 56  # days at the end of a panel that are only for reports
+CUTOFFS = 4  # weekly, per end
 MOST_DEPOTS, MOST_DAYS = 64, 1461
 APART, APART_IN_A_YEAR = 84, 28  # days between ends
 LEAST_KNOWN = 190  # days before an end
@@ -58,7 +59,7 @@ WHOLE = "whole"
 
 @dataclass(frozen=True, eq=False)
 class End:
-    """A night of a panel: its cutoff, and what it forecast by part of the model."""
+    """A nightly run of a panel: its cutoff, and its forecasts by part of the model."""
 
     panel: str
     cutoff: date
@@ -71,11 +72,13 @@ class End:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--panels", default=",".join(real.NAMES))
-    parser.add_argument("--name", default="now", help="of this run's folder")
+    parser.add_argument("--name", default="now", help="folder of this run")
     parser.add_argument("--against", help="name of an earlier run")
-    parser.add_argument("--ends", type=int, default=4, help="of each panel")
-    parser.add_argument("--horizon", type=int, help="days ahead, by default the pipeline's")
-    parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="of the pipeline file")
+    parser.add_argument("--ends", type=int, default=4, help="number of judged runs per panel")
+    parser.add_argument("--horizon", type=int, help="days ahead; default: that of the pipeline")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="setting of the pipeline file"
+    )
     options = parser.parse_args()
     if options.against and not (FOLDER / "judge" / options.against).is_dir():
         parser.error(f"--against {options.against}: no run of that name in {FOLDER / 'judge'}")
@@ -87,14 +90,14 @@ def main() -> None:
             ends.append(_end(panel, settings, name, cutoff, FOLDER / "judge" / options.name))
             print(_line(ends[-1]), flush=True)
     print(f"\n{machine()}")
-    tell_parts(ends)
-    tell_coverage(ends)
+    print_parts(ends)
+    print_coverage(ends)
     if options.against:
-        tell_against(ends, FOLDER / "judge" / options.against)
+        print_against(ends, FOLDER / "judge" / options.against)
 
 
 def changed(spec: Spec, settings: Sequence[str]) -> Spec:
-    """The pipeline with other values of some keys, each as `section.key=value`."""
+    """Return the pipeline with other values of some keys, each as `section.key=value`."""
     for setting in settings:
         path, _, value = setting.partition("=")
         section, _, key = path.rpartition(".")
@@ -106,31 +109,31 @@ def changed(spec: Spec, settings: Sequence[str]) -> Spec:
 
 
 def part_of(panel: Panel) -> Panel:
-    """The last days of a panel, of `MOST_DEPOTS` of its depots at most, evenly dealt."""
+    """Return the last days of a panel, with at most `MOST_DEPOTS` of its depots, evenly spaced."""
     rows = np.linspace(0, len(panel.depot_ids) - 1, min(len(panel.depot_ids), MOST_DEPOTS)).astype(int)
     return panel.among([panel.depot_ids[row] for row in rows]).last(MOST_DAYS)
 
 
 def judged_days(horizon: int) -> int:
-    """Days after an end that its cutoffs forecast."""
+    """Return the number of days after an end that its cutoffs forecast."""
     return 7 * (CUTOFFS - 1) + horizon
 
 
 def cutoffs_of(panel: Panel, count: int) -> list[date]:
-    """Cutoffs of the ends of a panel, oldest first."""
+    """Return the cutoffs of the ends of a panel, oldest first."""
     last = panel.cutoff - timedelta(days=UNTOUCHED + judged_days(panel.horizon))
     first = panel.cutoff - timedelta(days=panel.history - LEAST_KNOWN)
     christmas = [day for year in (last.year, last.year - 1) if first <= (day := date(year, 12, 18)) <= last][:1]
     apart = APART if (last - first).days >= APART * count else APART_IN_A_YEAR
     spaced = (last - timedelta(days=back) for back in range(0, (last - first).days, apart))
     others = [
-        day for day in spaced if all(abs((day - taken).days) >= judged_days(panel.horizon) for taken in christmas)
+        day for day in spaced if all(abs((day - other).days) >= judged_days(panel.horizon) for other in christmas)
     ]
     return sorted([*christmas, *others[: count - len(christmas)]])
 
 
 def _end(panel: Panel, settings: Sequence[str], name: str, cutoff: date, folder: Path) -> End:
-    """The results of one end; those that were measured before are read. Raises SystemExit where these are of other
+    """Return the results of one end; earlier ones are read. Raises SystemExit if these have other
     settings."""
     path = folder / f"{name}-{cutoff}.npz"
     if path.exists():
@@ -139,11 +142,11 @@ def _end(panel: Panel, settings: Sequence[str], name: str, cutoff: date, folder:
             raise SystemExit(f"{path}: measured with {' '.join(end.settings)}, wanted {' '.join(settings)}: set --name")
         return end
     spec = changed(real.spec_of(name), settings)
-    known = panel.at(cutoff)
-    held_out = backtest.cutoffs(known, spec.backtest.days, spec.backtest.every)
+    past = panel.at(cutoff)
+    held_out = backtest.cutoffs(past, spec.backtest.days, spec.backtest.every)
     begun = time.perf_counter()
     with tempfile.TemporaryDirectory() as checkpoints:
-        candidate = fit_candidate.train_and_calibrate(known, spec, cutoff=held_out[0], checkpoints=Path(checkpoints))
+        candidate = fit_candidate.train_and_calibrate(past, spec, cutoff=held_out[0], checkpoints=Path(checkpoints))
     artifact.write(path.with_suffix(".model"), serialization.to_bytes(candidate))
     folds, scale = judged(candidate, panel, spec, cutoff)
     end = End(name, cutoff, tuple(settings), folds, scale, time.perf_counter() - begun)
@@ -152,29 +155,29 @@ def _end(panel: Panel, settings: Sequence[str], name: str, cutoff: date, folder:
 
 
 def judged(candidate: Candidate, panel: Panel, spec: Spec, cutoff: date) -> tuple[Mapping[str, Sequence[Fold]], Scale]:
-    """Folds after an end by part of its trained model, and the scale of their errors."""
-    known = panel.at(cutoff)
-    held_out = backtest.cutoffs(known, spec.backtest.days, spec.backtest.every)
+    """Return the folds after an end by part of its trained model, and the scale of their errors."""
+    past = panel.at(cutoff)
+    held_out = backtest.cutoffs(past, spec.backtest.days, spec.backtest.every)
     at = [cutoff + timedelta(weeks=week) for week in range(CUTOFFS)]
     predictors = parts(candidate)
     folds = {
-        part: backtest.folds(_as_in_nights(predict, known, spec, held_out), panel, at)
+        part: backtest.folds(_as_in_nights(predict, past, spec, held_out), panel, at)
         for part, predict in predictors.items()
     }
     folds["calibrated once"] = backtest.folds(predictors[WHOLE], panel, at)
-    jax.clear_caches()  # programs of many shapes would reach the system's limit of mappings
-    return folds, seasonal_scale(known.demand, known.open[:, : known.history])
+    jax.clear_caches()  # programs of many shapes would reach the system's limit on memory mappings
+    return folds, seasonal_scale(past.demand, past.open[:, : past.history])
 
 
-def _as_in_nights(predict: Predictor, known: Panel, spec: Spec, held_out: Sequence[date]) -> Predictor:
-    """A predictor whose intervals are calibrated on the held-out days, too."""
-    before = known.at(held_out[0])
-    earlier = [predict(known.at(day)) for day in (*backtest.reaching_cutoffs(before, VALIDATION), *held_out)]
+def _as_in_nights(predict: Predictor, past: Panel, spec: Spec, held_out: Sequence[date]) -> Predictor:
+    """Return a predictor whose intervals are calibrated on the held-out days too."""
+    before = past.at(held_out[0])
+    earlier = [predict(past.at(day)) for day in (*backtest.reaching_cutoffs(before, VALIDATION), *held_out)]
     return RollingCalibration(predict, earlier, trained_until=before.cutoff - timedelta(days=VALIDATION))
 
 
 def parts(candidate: Candidate) -> dict[str, Predictor]:
-    """The model, and the model without one of its parts."""
+    """Return predictors of the model, and of the model without one of its parts."""
     blend = dict(candidate.parameters["blend"])
     alone = {**candidate.parameters, "blend": {name: value for name, value in blend.items() if name != "trees"}}
     alone.pop("trees", None)
@@ -190,7 +193,7 @@ def parts(candidate: Candidate) -> dict[str, Predictor]:
 
 
 def _without_moves(candidate: Candidate) -> Predictor:
-    def forward(*arguments: Any, **sizes: Any) -> Any:  # a function of its own: JAX keeps one program a function
+    def forward(*arguments: Any, **sizes: Any) -> Any:  # a separate function: JAX keeps one program per function
         with patch.object(level_moves, "followed", lambda center, *_: center):
             return encoder_decoder.forward(*arguments, **sizes)
 
@@ -231,7 +234,7 @@ def _saved(path: Path, name: str, cutoff: date) -> End:
         for part in about["parts"]:
             folds[part] = []
             for number, day in enumerate(map(date.fromisoformat, about["cutoffs"])):
-                quantiles, actuals = (file[f"{part}/{number}/{what}"] for what in ("quantiles", "actuals"))
+                quantiles, actuals = (file[f"{part}/{number}/{array}"] for array in ("quantiles", "actuals"))
                 targets = tuple(day + timedelta(days=1 + ahead) for ahead in range(quantiles.shape[1]))
                 forecast = Forecast(ids, day, targets, levels, quantiles, np.isfinite(actuals))
                 folds[part].append(Fold(forecast, actuals))
@@ -245,8 +248,8 @@ def _line(end: End) -> str:
     return f"{end.panel:24}{end.cutoff}  {numbers}  {end.seconds:.0f} s"
 
 
-def tell_parts(ends: Sequence[End]) -> None:
-    """Print a row for each panel, and what each part loses or gains against the whole model."""
+def print_parts(ends: Sequence[End]) -> None:
+    """Print a row per panel, with the loss or gain of each variant against the whole model."""
     others = [part for part in dict.fromkeys(part for end in ends for part in end.folds) if part != WHOLE]
     for metric in METRICS:
         rows = {
@@ -259,7 +262,7 @@ def tell_parts(ends: Sequence[End]) -> None:
         _table(metric, ends, rows)
 
 
-def tell_coverage(ends: Sequence[End]) -> None:
+def print_coverage(ends: Sequence[End]) -> None:
     """Print the coverage of the 80 % interval by week ahead."""
     for panel, mine in _by_panel(ends).items():
         days = [scored(end.folds[WHOLE], end.scale) for end in mine]
@@ -274,8 +277,8 @@ def _is_covered(days: Scored) -> Bools:
     return (low <= days.actual) & (days.actual <= high)
 
 
-def tell_against(ends: Sequence[End], folder: Path) -> None:
-    """Print this run's model against an earlier run's, on the ends that both have."""
+def print_against(ends: Sequence[End], folder: Path) -> None:
+    """Compare this run's model with an earlier run's, on the ends that both have."""
     files = {end: folder / f"{end.panel}-{end.cutoff}.npz" for end in ends}
     both = {end: _saved(file, end.panel, end.cutoff) for end, file in files.items() if file.exists()}
     for metric in METRICS:
@@ -287,7 +290,7 @@ def tell_against(ends: Sequence[End], folder: Path) -> None:
 
 
 def difference(compared: Sequence[tuple[Sequence[Fold], Sequence[Fold], Scale]], metric: str) -> Difference:
-    """Relative difference of two models over several ends, each with its own scale."""
+    """Return the relative difference of two models over several ends, each with its own scale."""
     parts = [pairs(ours, theirs, scale, metric) for ours, theirs, scale in compared]
     if not parts:
         return Difference(float("nan"), float("nan"), float("nan"), 0)
@@ -304,16 +307,18 @@ def _table(metric: str, ends: Sequence[End], columns: Mapping[str, Mapping[str, 
         value, bias, coverage = (float(np.mean([of[name] for of in measured])) for name in (metric, "bias", "coverage"))
         cells = [_cell(of_panel[panel].relative, standard_error(of_panel[panel])) for of_panel in columns.values()]
         print(f"| {panel} | {value:.4f} | {100 * bias:+.1f} % | {100 * coverage:.1f} % | {' | '.join(cells)} |")
-    means = [_mean([each for each in of_panel.values() if np.isfinite(each.relative)]) for of_panel in columns.values()]
+    means = [
+        _mean([ratio for ratio in of_panel.values() if np.isfinite(ratio.relative)]) for of_panel in columns.values()
+    ]
     print(f"| geometric mean | | | | {' | '.join(_cell(*mean) for mean in means)} |")
 
 
 def _mean(differences: Sequence[Difference]) -> tuple[float, float]:
-    """The geometric mean of relative differences of several panels, and its standard error."""
+    """Return the geometric mean of relative differences of several panels, and its standard error."""
     if not differences:
         return float("nan"), float("nan")
-    mean = np.expm1(np.mean([np.log1p(each.relative) for each in differences]))
-    return float(mean), float(np.linalg.norm([standard_error(each) for each in differences]) / len(differences))
+    mean = np.expm1(np.mean([np.log1p(ratio.relative) for ratio in differences]))
+    return float(mean), float(np.linalg.norm([standard_error(ratio) for ratio in differences]) / len(differences))
 
 
 def _cell(relative: float, error: float) -> str:
@@ -321,7 +326,7 @@ def _cell(relative: float, error: float) -> str:
 
 
 def standard_error(of: Difference) -> float:
-    """Standard error of a relative difference, whose bounds are symmetric."""
+    """Return the standard error of a relative difference, whose bounds are symmetric."""
     return (of.high - of.low) / 2 / NormalDist().inv_cdf(CONFIDENCE)
 
 

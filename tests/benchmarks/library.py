@@ -1,11 +1,13 @@
-"""`import forecaster` beside other libraries: seconds from import to the first forecast, and MASE on the same split.
+"""Compare `import forecaster` with other libraries: seconds from import to the first forecast, and
+MASE on the same split.
 
     make bench-library ARGS="--only neuralforecast --datasets rossmann"
 
-Fifty series of the last two years of each dataset (those with the fewest gaps; all where there are fewer), dates and
-counts alone, the last four weeks held back: `library_rivals.py`. Each library has an environment of its own in
-build/bench-library, made from the ordinary package index; one that does not install is said so. What was measured is
-kept there in `results` and not measured again.
+Each dataset contributes fifty series of its last two years (those with the fewest gaps; all if
+there are fewer), with dates and counts only; the last four weeks are held out
+(`library_rivals.py`). Each library has its own environment in build/bench-library, installed from
+the ordinary package index; a failed installation is reported. Results are kept there in `results`,
+and not measured again.
 """
 
 from __future__ import annotations
@@ -37,11 +39,11 @@ RIVALS = {
     "prophet": ["prophet", "pyarrow"],
 }
 OURS = "forecaster"
-MOST_SECONDS = 900
+TIMEOUT = 900
 
 
 def frame(dataset: str) -> pd.DataFrame:
-    """The series that every library gets: unique_id, ds, y (NaN where it is not known), country."""
+    """Return the series that every library gets: unique_id, ds, y (NaN if unknown), country."""
     rows = pd.read_parquet(folder() / f"{dataset}.parquet", columns=["depot_id", "date", "demand"])
     rows["date"] = pd.to_datetime(rows["date"])
     wide = rows.pivot_table(index="date", columns="depot_id", values="demand", aggfunc="sum", min_count=1).asfreq("D")
@@ -54,25 +56,27 @@ def frame(dataset: str) -> pd.DataFrame:
 
 
 def mase(whole: pd.DataFrame, forecasts: pd.DataFrame) -> float:
-    """Mean over series of the mean absolute error over that of the seasonal naive within the history. A series that a
-    library leaves out of a window, as ours does where a depot has stopped telling, counts with the week before."""
+    """Return the mean over series of the mean absolute error, relative to that of the seasonal
+    naive within the history. A series that a library leaves out of a window, as ours does if a
+    depot has stopped reporting, is scored with the week before."""
     first = whole["ds"].max() - pd.Timedelta(days=HORIZON * WINDOWS)
     past = whole[whole["ds"] <= first]
     steps = (past["y"] - past.groupby("unique_id")["y"].shift(7)).abs()
     scale = steps.groupby(past["unique_id"]).mean()
     by_weekday = whole.groupby(["unique_id", whole["ds"].dt.day_of_week])["y"]
     naive = whole.assign(naive=by_weekday.transform(lambda counts: counts.ffill().shift(1)))
-    wanted = naive[(naive["ds"] > first) & naive["y"].notna()]
+    scored_days = naive[(naive["ds"] > first) & naive["y"].notna()]
     of_ids = forecasts.assign(unique_id=forecasts["unique_id"].astype(str))
-    rows = wanted.merge(of_ids, on=["unique_id", "ds"], how="left")
-    if len(rows) != len(wanted) or rows["forecast"].notna().mean() < 0.9:
-        raise ValueError(f"found forecasts of {rows['forecast'].notna().sum()} days, wanted {len(wanted)}")
+    rows = scored_days.merge(of_ids, on=["unique_id", "ds"], how="left")
+    if len(rows) != len(scored_days) or rows["forecast"].notna().mean() < 0.9:
+        raise ValueError(f"found forecasts of {rows['forecast'].notna().sum()} days, wanted {len(scored_days)}")
     errors = (rows["y"] - rows["forecast"].fillna(rows["naive"])).abs().groupby(rows["unique_id"]).mean()
     return float((errors / scale)[scale > 0].mean())
 
 
 def environment(name: str) -> Path | None:
-    """The Python of a rival's environment, made where there is none; None where it does not install."""
+    """Return the Python of a rival's environment, created if absent; None if the installation
+    fails."""
     path = WORK / "environments" / name
     python = path / "bin" / "python"
     if python.exists():
@@ -87,19 +91,20 @@ def environment(name: str) -> Path | None:
         commands = [[sys.executable, "-m", "venv", str(path)], [str(python), "-m", "pip", "install", *RIVALS[name]]]
     try:
         for command in commands:
-            subprocess.run(command, check=True, timeout=MOST_SECONDS)
+            subprocess.run(command, check=True, timeout=TIMEOUT)
     except (subprocess.SubprocessError, OSError) as error:
         shutil.rmtree(path, ignore_errors=True)
-        print(f"{name} does not install: {error}")
+        print(f"{name} cannot be installed: {error}")
         return None
     return python
 
 
 def measure(name: str, dataset: str, cache: Path) -> dict[str, Any]:
-    """Seconds and MASE of a library on a dataset, or what went wrong; programs that ours compiles go to `cache`."""
+    """Return seconds and MASE of a library on a dataset, or its error; our compiled programs are
+    stored in `cache`."""
     python = Path(sys.executable) if name == OURS else environment(name)
     if python is None:
-        return {"error": "does not install"}
+        return {"error": "cannot be installed"}
     whole = frame(dataset)
     with tempfile.TemporaryDirectory() as work:
         source, target = Path(work, "frame.parquet"), Path(work, "forecasts.parquet")
@@ -114,7 +119,7 @@ def measure(name: str, dataset: str, cache: Path) -> dict[str, Any]:
                 cwd=work,
                 capture_output=True,
                 text=True,
-                timeout=MOST_SECONDS,
+                timeout=TIMEOUT,
                 check=True,
             )
             measured: dict[str, Any] = json.loads(process.stdout.strip().splitlines()[-1])
@@ -126,12 +131,12 @@ def measure(name: str, dataset: str, cache: Path) -> dict[str, Any]:
 
 
 def report(results: dict[str, Any]) -> None:
-    """Print times and MASE as the page of results has them."""
+    """Print times and MASE as in the page of results."""
     print(f"\n{SERIES} series of {TIMED}, {DAYS} days: from import to first forecast")
     for key, row in results.items():
         name, dataset, *rest = key.split()
         if dataset == TIMED and "seconds" in row:
-            figures = f"{row['seconds']:.0f} s, {row['processor']:.0f} s of processors, load {row['load']:.1f}"
+            figures = f"{row['seconds']:.0f} s, {row['processor']:.0f} s of processor time, load {row['load']:.1f}"
             print(f"  {' '.join([name, *rest])}: {figures}")
     table = pd.DataFrame(
         {name: {d: results.get(f"{name} {d}", {}).get("mase", np.nan) for d in NAMES} for name in (OURS, *RIVALS)}
@@ -139,7 +144,9 @@ def report(results: dict[str, Any]) -> None:
     print("\nMASE\n", table.round(3).to_string())
     complete = table.dropna()
     lowest = int((complete.idxmin(axis=1) == OURS).sum())
-    print(f"ours is the lowest on {lowest} of the {len(complete)} datasets that all were measured on (aim: 6 of 8)")
+    print(
+        f"our MASE is the lowest on {lowest} of the {len(complete)} datasets measured with all libraries (aim: 6 of 8)"
+    )
 
 
 def main() -> int:
@@ -153,7 +160,7 @@ def main() -> int:
     for dataset in sorted(arguments.datasets, key=lambda dataset: dataset != TIMED):
         for name in arguments.only:
             keys = [f"{name} {dataset}"]
-            if name == OURS and dataset == TIMED:  # with nothing compiled before, and once more
+            if name == OURS and dataset == TIMED:  # with nothing compiled before, and a second time
                 keys.append(f"{keys[0]} warm")
                 if keys[0] not in results:
                     shutil.rmtree(cache, ignore_errors=True)

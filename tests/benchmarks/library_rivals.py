@@ -1,11 +1,13 @@
-"""One library, one process: from import to the first forecast, then forecasts of later windows, of a frame in a file.
+"""Run one library in its own process: import, first forecast, and forecasts of later windows of a
+frame in a file.
 
     python library_rivals.py NAME FRAME FORECASTS
 
-FRAME (Parquet) has unique_id, ds, y, and `country` in its metadata; the last `WINDOWS` × `HORIZON` days are held back.
-Each library is fitted once, before the first window, as the first example of its documentation has it, and forecasts
-each window from the days before it; Prophet, which keeps no state between series and days, is fitted for each window.
-It runs in the environment of the library, so nothing of this project is imported but by `forecaster` itself.
+FRAME (Parquet) has the columns unique_id, ds, y and country; the last `WINDOWS` × `HORIZON` days
+are held out. Each library is fitted once, before the first window, as in the first example of its
+documentation, and forecasts each window from the days before it. Prophet, which keeps no state
+between series and days, is fitted for each window. This runs in the library's environment, so it
+imports nothing of this project except `forecaster` itself.
 """
 
 from __future__ import annotations
@@ -36,13 +38,13 @@ def neuralforecast_gru(country):
     from neuralforecast.losses.pytorch import MQLoss
     from neuralforecast.models import GRU
 
-    still = {
+    quiet = {
         "enable_progress_bar": False,
         "enable_model_summary": False,
         "logger": False,
         "enable_checkpointing": False,
     }
-    model = GRU(h=HORIZON, input_size=56, loss=MQLoss(level=[80]), scaler_type="robust", accelerator="cpu", **still)
+    model = GRU(h=HORIZON, input_size=56, loss=MQLoss(level=[80]), scaler_type="robust", accelerator="cpu", **quiet)
     library = NeuralForecast(models=[model], freq="D")
 
     def predict(past):
@@ -99,10 +101,10 @@ def prophet(country):
 
     def predict(past):
         frames = []
-        for name, of_one in past.groupby("unique_id"):
+        for name, series in past.groupby("unique_id"):
             model = Prophet()
             model.add_country_holidays(country_name=country)
-            model.fit(of_one[["ds", "y"]])
+            model.fit(series[["ds", "y"]])
             ahead = model.make_future_dataframe(HORIZON, include_history=False)
             predicted = model.predict(ahead)[["ds", "yhat"]].rename(columns={"yhat": "forecast"})
             frames.append(predicted.assign(unique_id=name))
@@ -121,7 +123,7 @@ LIBRARIES = {
 
 
 def filled(df):
-    """Without days that are missing, which some libraries cannot have: the same weekday before, else after."""
+    """Fill missing days, which some libraries reject, from the same weekday before, else after."""
     by_weekday = df.groupby(["unique_id", df["ds"].dt.dayofweek])["y"]
     return df.assign(y=by_weekday.ffill().fillna(by_weekday.bfill()).fillna(0.0))
 
@@ -133,15 +135,15 @@ def main() -> int:
     country = str(whole.pop("country").iloc[0])
     first = whole["ds"].max() - pd.Timedelta(days=HORIZON * WINDOWS)
     past = whole[whole["ds"] <= first]
-    started, processor = time.monotonic(), sum(os.times()[:4])  # those of child processes among them
+    started, processor = time.monotonic(), sum(os.times()[:4])  # including child processes
     fit, predict, wants_filled = LIBRARIES[name](country)
-    made = filled if wants_filled else lambda df: df
-    fit(made(past))
-    frames = [predict(made(past)).assign(cutoff=first)]
+    prepared = filled if wants_filled else lambda df: df
+    fit(prepared(past))
+    frames = [predict(prepared(past)).assign(cutoff=first)]
     seconds, processor = time.monotonic() - started, sum(os.times()[:4]) - processor
     for window in range(1, WINDOWS):
         cutoff = first + pd.Timedelta(days=HORIZON * window)
-        frames.append(predict(made(whole[whole["ds"] <= cutoff])).assign(cutoff=cutoff))
+        frames.append(predict(prepared(whole[whole["ds"] <= cutoff])).assign(cutoff=cutoff))
     forecasts = pd.concat(frames)[["unique_id", "ds", "cutoff", "forecast"]]
     forecasts["forecast"] = np.maximum(forecasts["forecast"].astype(float), 0)
     forecasts.to_parquet(target)

@@ -1,13 +1,14 @@
-"""The torch GRU of neuralforecast, with what ours is told of the days to come.
+"""The torch GRU of neuralforecast, with what ours knows of the days ahead.
 
-neuralforecast brings torch, ray and lightning, and stands in no extra. It runs with the packages of ours:
+neuralforecast needs torch, ray and lightning, and is in no extra. It runs with our packages:
 
     uv pip install --target FOLDER torch==2.13.0
     uv pip install --no-deps --target FOLDER neuralforecast==3.3.0 pytorch-lightning lightning-utilities torchmetrics \
         coreforecast utilsforecast optuna ray tensorboardx colorlog tqdm safetensors msgpack
     PYTHONPATH=FOLDER python -m tests.benchmarks.accuracy --models neuralforecast
 
-Beside other work `OMP_NUM_THREADS=1` is many times faster: torch's threads wait for each other without a rest.
+Next to other work, `OMP_NUM_THREADS=1` is many times faster: torch's threads busy-wait for each
+other.
 """
 
 from __future__ import annotations
@@ -29,21 +30,22 @@ from forecaster.evaluation.baselines.naive import complete
 from forecaster.evaluation.baselines.optional import import_optional, quietly
 from tests.benchmarks import frames
 
-READ = 56  # days before a forecast that the model reads
-HIDDEN = 64  # as wide as the recurrence that speed is measured with; the library would take 200
-STEPS = 1000  # the library's own
-WORDS = {"weekday": 7, "month": 12}  # columns that are embedded instead of scaled, and their number of values
-TALKATIVE = ("pytorch_lightning", "lightning_fabric")  # loggers
+INPUT_DAYS = 56  # days before a forecast that the model reads
+HIDDEN = 64  # as wide as the recurrence in the speed benchmark; the library's default is 200
+STEPS = 1000  # the library's default
+EMBEDDED = {"weekday": 7, "month": 12}  # columns that are embedded instead of scaled, and their number of values
+NOISY_LOGGERS = ("pytorch_lightning", "lightning_fabric")
 
 
 def neuralforecast(panel: Panel, levels: tuple[float, ...]) -> Predictor:
-    """Quantiles of the log counts by two layers and the library's decoder, all depots in one model.
+    """Fit quantiles of the log counts with two layers and the library's decoder, all depots in one
+    model.
 
-    Raises MissingExtra where neuralforecast is not installed.
+    Raises MissingExtra if neuralforecast is not installed.
     """
     if find_spec("neuralforecast") is None:
-        raise MissingExtra(f"no package neuralforecast; the head of {__file__} says how to install it")
-    with _still():
+        raise MissingExtra(f"no package neuralforecast; the docstring of {__file__} describes its installation")
+    with _quiet_loggers():
         library = import_optional("neuralforecast", "neuralforecast")
         models = import_optional("neuralforecast.models", "neuralforecast")
         losses = import_optional("neuralforecast.losses.pytorch", "neuralforecast")
@@ -54,12 +56,12 @@ def neuralforecast(panel: Panel, levels: tuple[float, ...]) -> Predictor:
             models=[
                 models.GRU(
                     h=panel.horizon,
-                    input_size=READ,
+                    input_size=INPUT_DAYS,
                     encoder_hidden_size=HIDDEN,
                     futr_exog_list=futures,
                     stat_exog_list=list(static) or None,
-                    cat_exog_list=[*WORDS, *static],
-                    categorical_cardinalities={**WORDS, **static},
+                    cat_exog_list=[*EMBEDDED, *static],
+                    categorical_cardinalities={**EMBEDDED, **static},
                     loss=losses.MQLoss(quantiles=list(levels)),
                     max_steps=STEPS,
                     num_lr_decays=3,
@@ -76,14 +78,14 @@ def neuralforecast(panel: Panel, levels: tuple[float, ...]) -> Predictor:
             freq="D",
             local_scaler_type="standard",
         )
-        model.fit(_masked(rows, static), static_df=_of_each(panel, rows))
+        model.fit(_masked(rows, static), static_df=_static_rows(panel, rows))
 
     def predict(at: Panel) -> Forecast:
-        with _still():
-            since = frames.rows(at, range(max(0, at.history - 2 * READ), at.history))
+        with _quiet_loggers():
+            since = frames.rows(at, range(max(0, at.history - 2 * INPUT_DAYS), at.history))
             ids = since["unique_id"].unique()
             ahead = frames.known_ahead(at, range(at.history, at.history + at.horizon), ids)
-            predicted = model.predict(_masked(since, static), static_df=_of_each(at, since), futr_df=ahead)
+            predicted = model.predict(_masked(since, static), static_df=_static_rows(at, since), futr_df=ahead)
         log = predicted[[name for name in predicted if name.startswith("gru")]].to_numpy()
         quantiles = np.full((len(at.depot_ids), at.horizon, len(levels)), np.nan)
         quantiles[ids] = np.expm1(log.reshape(-1, at.horizon, len(levels)))
@@ -93,7 +95,7 @@ def neuralforecast(panel: Panel, levels: tuple[float, ...]) -> Predictor:
 
 
 def _masked(rows: pd.DataFrame, static: dict[str, int]) -> pd.DataFrame:
-    """The rows as the library wants them: a day that was filled is not learned from."""
+    """Return the rows in the library's format, in which filled days are masked from training."""
     return rows.drop(columns=list(static)).rename(columns={"weight": "available_mask"})
 
 
@@ -102,17 +104,17 @@ def _statics(panel: Panel) -> dict[str, Any]:
     return dict(zip(names, panel.encoding.statics.values(), strict=True))
 
 
-def _of_each(panel: Panel, rows: pd.DataFrame) -> pd.DataFrame | None:
-    """The static codes of the depots that have a row."""
+def _static_rows(panel: Panel, rows: pd.DataFrame) -> pd.DataFrame | None:
+    """Return the static codes of the depots that have a row; None without static columns."""
     frame = pd.DataFrame({"unique_id": np.arange(len(panel.depot_ids)), **frames.statics(panel, 1)})
     static_rows = frame[frame["unique_id"].isin(rows["unique_id"])].reset_index(drop=True)
     return static_rows if len(static_rows.columns) > 1 else None
 
 
 @contextmanager
-def _still() -> Iterator[None]:
-    """Without what the library says on the way."""
-    for name in TALKATIVE:
+def _quiet_loggers() -> Iterator[None]:
+    """Silence the library's loggers."""
+    for name in NOISY_LOGGERS:
         logging.getLogger(name).setLevel(logging.ERROR)
     with quietly():
         yield

@@ -1,4 +1,4 @@
-"""Measure what Prefect costs a night: the line with stages that do nothing, under Prefect and plainly.
+"""Measure the cost of Prefect: a nightly run whose stages do nothing, under Prefect and without it.
 
 make bench-orchestration
 """
@@ -15,10 +15,10 @@ import time
 from pathlib import Path
 from statistics import median
 
-from tests.benchmarks.report import ROOT, Figure, tell
+from tests.benchmarks.report import ROOT, Figure, write_report
 from tests.flows.tiny import pipeline
 
-TRIES = 3
+REPETITIONS = 3
 NOTHING = """
 import sys, time, json
 from pathlib import Path
@@ -45,22 +45,22 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="bench-orchestration-"))
     try:
         file = pipeline(folder)
-        seconds = {how: median(_seconds(file, how) for _ in range(TRIES)) for how in ("plain", "prefect")}
+        seconds = {mode: median(_seconds(file, mode) for _ in range(REPETITIONS)) for mode in ("plain", "prefect")}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    tell(
+    write_report(
         "orchestration",
         [
-            Figure("a line of ten stages that do nothing, plain", seconds["plain"], "s"),
-            Figure("the same under Prefect, its server started and stopped", seconds["prefect"], "s"),
+            Figure("run of ten stages that do nothing, without Prefect", seconds["plain"], "s"),
+            Figure("the same under Prefect, including start and stop of its server", seconds["prefect"], "s"),
             Figure("overhead of orchestration", seconds["prefect"] - seconds["plain"], "s"),
         ],
     )
 
 
-def _seconds(file: Path, how: str) -> float:
+def _seconds(file: Path, mode: str) -> float:
     begun = time.monotonic()
-    command = [sys.executable, "-c", NOTHING, str(file), how]
+    command = [sys.executable, "-c", NOTHING, str(file), mode]
     process = subprocess.run(command, cwd=ROOT, env=dict(os.environ), capture_output=True, text=True, check=True)
     assert json.loads(process.stdout.splitlines()[-1])["code"] == 0, process.stderr
     return time.monotonic() - begun

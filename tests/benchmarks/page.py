@@ -1,8 +1,9 @@
-"""What the page costs: start, memory, bytes, and how fast it answers under load while publications arrive.
+"""Measure the page: start, memory, bytes, and latency under load while publications arrive.
 
-The load is open: requests go out at their time whatever became of those before, so that waiting counts. Where whoever
-asks is late, for want of a processor, that counts too, and is told. Each page was asked for once before it: what a
-first answer takes is a figure of its own.
+The load is open: requests are sent on schedule, whether or not earlier ones were answered, so that
+queueing counts. If the client itself is late, for lack of a processor, that counts too, and is
+reported. Every page is requested once before the load: the time of a first answer is a separate
+figure.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import numpy as np
 from dashboards.ops.http.response_cache import STALE_SECONDS
 from tests.benchmarks.page_memory import memory
 from tests.benchmarks.page_mixed import mixed
-from tests.benchmarks.report import ROOT, Figure, below, tell
+from tests.benchmarks.report import ROOT, Figure, below, write_report
 from tests.dashboards.seed import NOON, fill, publication
 
 RATE = 500  # requests a second
@@ -59,7 +60,7 @@ for each in ready:
 
 @contextmanager
 def child(code: str, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A process and the first line that it says."""
+    """Yield a process and the first line of its output."""
     command = [sys.executable, "-c", code, *arguments]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -70,14 +71,15 @@ def child(code: str, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], s
 
 
 async def load(port: int) -> tuple[np.ndarray, np.ndarray]:
-    """Milliseconds from when each request should have gone out until its answer was whole, and until it could go."""
+    """Return milliseconds from when each request was due until its whole answer arrived, and until
+    it could be sent."""
     free: asyncio.Queue[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = asyncio.Queue()
     for _ in range(CONNECTIONS):
         free.put_nowait(await asyncio.open_connection("127.0.0.1", port))
     latencies: list[float] = []
     late: list[float] = []
-    gc.disable()  # who looks through thousands of requests for cycles asks nobody meanwhile
-    begun = time.perf_counter() + 1  # by when all of them stand ready
+    gc.disable()  # collecting the garbage of thousands of requests would delay the client
+    begun = time.perf_counter() + 1  # by then all requests are scheduled
 
     async def timed_request(number: int) -> None:
         due = begun + number / RATE
@@ -100,23 +102,24 @@ async def load(port: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def first_view_kilobytes(address: str) -> float:
-    """Kilobytes of a first view: the page and what it brings, compressed."""
+    """Return the kilobytes of a first view: the page and its static files, compressed."""
     page = httpx.get(address + "/", headers={"Accept-Encoding": "gzip"})
-    beside = set(re.findall(r'"(/static/[^"]+)"', page.text))
+    static_files = set(re.findall(r'"(/static/[^"]+)"', page.text))
     return (
-        int(page.headers["content-length"]) + sum(len(gzip.compress(httpx.get(address + b).content)) for b in beside)
+        int(page.headers["content-length"])
+        + sum(len(gzip.compress(httpx.get(address + b).content)) for b in static_files)
     ) / 1000
 
 
 def first_answer(address: str, path: str) -> float:
-    """Milliseconds of a page that nobody has asked for before."""
+    """Return the milliseconds of a page that was not requested before."""
     begun = time.perf_counter()
     httpx.get(address + path, timeout=60).raise_for_status()
     return 1000 * (time.perf_counter() - begun)
 
 
 def shown_after(url: str, address: str, depots: int) -> float:
-    """Seconds from a publication until a reader of the page sees it."""
+    """Return the seconds from a publication until the page shows it."""
     fill(url, publication(depots, run_id="last", model="the last one"))
     published = time.perf_counter()
     while "the last one" not in httpx.get(address + "/", timeout=60).text:
@@ -125,7 +128,7 @@ def shown_after(url: str, address: str, depots: int) -> float:
 
 
 def measure(depots: int, folder: Path) -> list[Figure]:
-    """All figures for so many depots."""
+    """Return all figures for a number of depots."""
     url = f"sqlite:///{folder / f'{depots}.db'}"
     fill(url, publication(depots))
     label = f"{depots:,} depots"
@@ -136,8 +139,8 @@ def measure(depots: int, folder: Path) -> list[Figure]:
         figures = [
             Figure(f"{label}: cold start to the first page", start, "s"),
             below(f"{label}: first view, compressed", first_view_kilobytes(address), "kB", 50),
-            below(f"{label}: memory after it", memory(server.pid), "MB", 60),
-            Figure(f"{label}: the same, shared libraries in parts", memory(server.pid, "Pss"), "MB"),
+            below(f"{label}: memory after the first view", memory(server.pid), "MB", 60),
+            Figure(f"{label}: PSS after the first view", memory(server.pid, "Pss"), "MB"),
         ]
         firsts = [first_answer(address, path) for path in sorted(set(PATHS))]
         with child(PUBLISHER, url, str(depots), str(EVERY), str(SECONDS // EVERY - 1)):
@@ -148,12 +151,12 @@ def measure(depots: int, folder: Path) -> list[Figure]:
         p50, p95, p99 = np.percentile(waited, [50, 95, 99])
         return [
             *figures,
-            Figure(f"{label}: the slowest first answer of a page", max(firsts), "ms", n=len(firsts)),
-            Figure(f"{label}: answered", len(waited) / took, "requests/s", n=len(waited)),
+            Figure(f"{label}: slowest first answer of a page", max(firsts), "ms", n=len(firsts)),
+            Figure(f"{label}: throughput", len(waited) / took, "requests/s", n=len(waited)),
             Figure(f"{label}: p50", p50, "ms", n=len(waited)),
             Figure(f"{label}: p95", p95, "ms", n=len(waited)),
             below(f"{label}: p99 at {RATE} requests/s", p99, "ms", 25),
-            Figure(f"{label}: who asked was late by, p99", float(np.percentile(late, 99)), "ms", n=len(late)),
+            Figure(f"{label}: delay of the client, p99", float(np.percentile(late, 99)), "ms", n=len(late)),
             below(f"{label}: memory after the load", megabytes, "MB", 60),
             below(f"{label}: a publication is shown after", shown_after(url, address, depots), "s", STALE_SECONDS),
         ]
@@ -161,18 +164,20 @@ def measure(depots: int, folder: Path) -> list[Figure]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--mixed", type=float, metavar="MINUTES", help="mixed use of the sample for so long instead")
+    parser.add_argument("--mixed", type=float, metavar="MINUTES", help="measure mixed use of the sample instead")
     parser.add_argument(
-        "--depots", type=int, help="with --mixed: of so many made-up depots, without people and what-ifs"
+        "--depots",
+        type=int,
+        help="with --mixed: number of generated depots instead of the sample, without people and what-ifs",
     )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         if options.mixed:
             name = f"page_mixed_{options.depots or 'sample'}"
-            tell(name, mixed(options.depots, options.mixed, Path(folder)))
+            write_report(name, mixed(options.depots, options.mixed, Path(folder)))
             return
         for depots in (64, 5000):
-            tell(f"page_{depots}", measure(depots, Path(folder)))
+            write_report(f"page_{depots}", measure(depots, Path(folder)))
 
 
 if __name__ == "__main__":

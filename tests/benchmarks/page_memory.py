@@ -1,7 +1,7 @@
-"""What holds the memory of a running page: by mappings, by allocator, by cache, by imported package.
+"""Measure the memory of a running page: by mappings, allocator, cache and imported package.
 
-`answer_lines` runs within the page's process. It reads, and changes nothing: each line that it is sent is answered with
-one line of JSON. Megabytes everywhere.
+`answer_lines` runs within the page's process. It only reads: each line that it receives is answered
+with one line of JSON. All sizes are megabytes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ Content = Callable[[], object]
 
 
 def memory(pid: int, kind: str = "Rss") -> float:
-    """Megabytes that a process holds now; as `Pss` what it shares with others counts in parts."""
+    """Return the megabytes that a process holds now; with `Pss`, shared memory counts
+    proportionally."""
     rollup = Path(f"/proc/{pid}/smaps_rollup").read_text("utf-8")
     match = re.search(rf"^{kind}:\s+(\d+) kB", rollup, re.M)
     assert match is not None
@@ -37,7 +38,8 @@ def memory(pid: int, kind: str = "Rss") -> float:
 
 
 def watch(caches: Mapping[str, type]) -> dict[str, Content]:
-    """Names of caches, and what gives the objects of each; to be called before the first is made."""
+    """Return for each cache a function that returns its instances; call this before the first
+    instance is made."""
     return {name: _instances(cache) for name, cache in caches.items()}
 
 
@@ -45,26 +47,26 @@ def _instances(cache: Any) -> Content:
     alive: weakref.WeakSet[object] = weakref.WeakSet()
     plain = cache.__init__
 
-    def noted(self: object, *arguments: Any, **named: Any) -> None:
-        plain(self, *arguments, **named)
+    def recorded(self: object, *arguments: Any, **options: Any) -> None:
+        plain(self, *arguments, **options)
         alive.add(self)
 
-    cache.__init__ = noted
+    cache.__init__ = recorded
     return lambda: list(alive)
 
 
 def answer_lines(caches: Mapping[str, Content]) -> None:
-    """Answer the lines of standard input from a thread, until it ends."""
+    """Answer the lines of standard input from a thread, until the input ends."""
 
     def answer() -> None:
         for _ in sys.stdin:
-            print(json.dumps(held(caches)), flush=True)
+            print(json.dumps(memory_by_holder(caches)), flush=True)
 
     threading.Thread(target=answer, daemon=True).start()
 
 
-def held(caches: Mapping[str, Content]) -> dict[str, float]:
-    """Megabytes by what holds them."""
+def memory_by_holder(caches: Mapping[str, Content]) -> dict[str, float]:
+    """Return megabytes by holder, and the numbers of threads and modules."""
     return {
         **_mappings(),
         **_python(),
@@ -76,7 +78,7 @@ def held(caches: Mapping[str, Content]) -> dict[str, float]:
 
 
 def _mappings() -> dict[str, float]:
-    """Resident memory: anonymous, and by the package whose files are mapped."""
+    """Return resident memory: anonymous, and by the package whose files are mapped."""
     resident: Counter[str] = Counter()
     kind = ""
     for line in Path("/proc/self/smaps").read_text("utf-8").splitlines():
@@ -89,7 +91,8 @@ def _mappings() -> dict[str, float]:
 
 
 def _python() -> dict[str, float]:
-    """Python's own allocator (objects of up to 512 bytes): its arenas, and how much of them is used."""
+    """Return the arenas of Python's own allocator (objects of up to 512 bytes), and their used
+    part."""
     with tempfile.TemporaryFile("w+") as file:
         before = os.dup(2)
         os.dup2(file.fileno(), 2)
@@ -106,12 +109,13 @@ def _python() -> dict[str, float]:
     assert used is not None
     return {
         "Python's arenas": int(arenas[1]) * int(arenas[2]) / MEGA,
-        "of them used": int(used[1].replace(",", "")) / MEGA,
+        "Python's arenas, used": int(used[1].replace(",", "")) / MEGA,
     }
 
 
 def _glibc() -> dict[str, float]:
-    """The allocator of libraries and of larger objects: its arenas, what they hold, and what of it is free."""
+    """Return the arenas of the allocator of libraries and larger objects: their number, size and
+    free part."""
     libc = ctypes.CDLL(None)
     libc.fopen.restype = ctypes.c_void_p
     with tempfile.NamedTemporaryFile() as file:
@@ -119,33 +123,34 @@ def _glibc() -> dict[str, float]:
         libc.malloc_info(0, stream)
         libc.fclose(stream)
         root = ElementTree.parse(file.name).getroot()
-    total = {each.get("type"): int(each.get("size", 0)) for each in root.findall("total")}
+    total = {element.get("type"): int(element.get("size", 0)) for element in root.findall("total")}
     system = root.find("system[@type='current']")
     assert system is not None
     return {
         "glibc's arenas, number": float(len(root.findall("heap"))),
         "glibc's arenas": int(system.get("size", 0)) / MEGA,
-        "of them free": (total.get("fast", 0) + total.get("rest", 0)) / MEGA,
+        "glibc's arenas, free": (total.get("fast", 0) + total.get("rest", 0)) / MEGA,
         "glibc's own mappings": total.get("mmap", 0) / MEGA,
     }
 
 
 def _size(content: object) -> float:
-    """Megabytes of objects and of all that they refer to; no classes, modules or functions."""
-    seen: set[int] = set()
+    """Return the megabytes of objects and everything that they refer to, except classes, modules
+    and functions."""
+    visited: set[int] = set()
     waiting, size = [content], 0
     while waiting:
-        each = waiting.pop()
-        if id(each) in seen or isinstance(each, NO_CONTENT):
+        item = waiting.pop()
+        if id(item) in visited or isinstance(item, NO_CONTENT):
             continue
-        seen.add(id(each))
-        size += sys.getsizeof(each)
-        waiting += gc.get_referents(each)
+        visited.add(id(item))
+        size += sys.getsizeof(item)
+        waiting += gc.get_referents(item)
     return size / MEGA
 
 
 def language_tables() -> object:
-    """Tables of languages that Babel has read, and our own catalogues."""
+    """Return the tables of languages that Babel has read, and our own catalogues."""
     babel = sys.modules.get("babel.localedata")
     catalogue = sys.modules["forecaster.core.language.catalogue"]
     ours = (catalogue._catalogue(code) for code in catalogue.LANGUAGES)

@@ -1,8 +1,8 @@
-"""The page in mixed use: six readers in four languages, who read, search, ask what-if, take files and decide, and what
-of the server's memory that leaves.
+"""The page in mixed use, and the memory of its server: six readers in four languages read, search,
+ask what-ifs, download files and decide.
 
-Each reader waits for the answer, reads it for a second on average, and asks for the next. The sample is asked as
-`make run` left it, in a copy.
+Each reader waits for the answer, reads it for a second on average, and sends the next request. The
+sample is a copy of the state after `make run`.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ READERS = (
     ("de-AT", ""),
     ("es-MX", "es"),
     ("ar-EG", "ar"),
-)  # the browser's language, and the one chosen at the foot of a page
+)  # language of the browser, and the one chosen in the footer of the page
 THINKING = 1.0  # seconds between an answer and the next request, on average
-WRITING = 300.0  # seconds between overrides of a planner, each withdrawn half of it later
+WRITING = 300.0  # seconds between the overrides of a planner; each is withdrawn half of that later
 AIM = 150  # MB
 SERVER = """
 import sys, socket, time, uvicorn
@@ -70,7 +70,8 @@ uvicorn.Server(config(app)).run(sockets=[listener])
 
 @dataclass
 class PageContent:
-    """What can be asked of a page: its depots by city, its days, and whether it answers planners."""
+    """Possible subjects of requests to a page: its depots, cities and days, and if it answers
+    planners."""
 
     depots: list[str]
     cities: list[str]
@@ -88,7 +89,7 @@ class PageContent:
         )
 
     def question(self, rng: random.Random) -> tuple[str, str]:
-        """A kind of page, and the address of one of them."""
+        """Return a kind of page, and the address of one such page."""
         kinds = (READ | PLAN) if self.plans else READ
         kind = rng.choices(list(kinds), [weight for weight, _ in kinds.values()])[0]
         values = {
@@ -135,21 +136,21 @@ PLAN: dict[str, tuple[int, tuple[str, ...]]] = {
 
 @dataclass
 class Answers:
-    """Milliseconds of all answers by kind of page, and those that were no answer."""
+    """Milliseconds of all answers by kind of page, and failed requests."""
 
     waited: dict[str, list[float]] = field(default_factory=dict)
-    refused: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, kind: str, path: str, status: int, milliseconds: float) -> None:
         with self.lock:
             self.waited.setdefault(kind, []).append(milliseconds)
             if status != 200:
-                self.refused.append(f"{status} {path}")
+                self.failed.append(f"{status} {path}")
 
 
-def read_on(address: str, number: int, content: PageContent, answers: Answers, ended: threading.Event) -> None:
-    """One reader, until the end."""
+def run_reader(address: str, number: int, content: PageContent, answers: Answers, ended: threading.Event) -> None:
+    """Send the requests of one reader until the end."""
     rng, (browser, chosen) = random.Random(number), READERS[number]
     cookies = {"language": chosen} if chosen else {}
     with httpx.Client(base_url=address, headers={"Accept-Language": browser}, cookies=cookies, timeout=120) as client:
@@ -160,8 +161,8 @@ def read_on(address: str, number: int, content: PageContent, answers: Answers, e
             answers.add(kind, path, status, 1000 * (time.perf_counter() - begun))
 
 
-def decide_on(address: str, content: PageContent, ended: threading.Event) -> None:
-    """A planner who saves an override now and then, and withdraws it."""
+def run_planner(address: str, content: PageContent, ended: threading.Event) -> None:
+    """Save a planner's override now and then, and withdraw it."""
     rng = random.Random(0)
     with httpx.Client(base_url=address, timeout=120) as client:
         while not ended.wait(WRITING / 2):
@@ -177,7 +178,8 @@ def decide_on(address: str, content: PageContent, ended: threading.Event) -> Non
 
 @contextmanager
 def server(source: str, at: datetime) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The page's process, which answers lines with what holds its memory, and its address."""
+    """Run the page; yield its process, which answers each line with its memory by holder, and its
+    address."""
     command = [sys.executable, "-c", SERVER, source, at.isoformat()]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=ROOT, text=True, bufsize=1, stdin=pipe, stdout=pipe) as process:
@@ -189,7 +191,8 @@ def server(source: str, at: datetime) -> Iterator[tuple[subprocess.Popen[str], s
 
 
 def sample(folder: Path) -> tuple[str, datetime]:
-    """A copy of the sample after its night, and when it was published."""
+    """Copy the sample after its nightly run; return its pipeline file and the time of its
+    publication."""
     if not (ROOT / "var" / "harbor_fleet" / "ledger.db").exists():
         raise SystemExit("var/harbor_fleet/ledger.db: found none, wanted the sample after a night; run: make run")
     for part in ("data/harbor_fleet", "var/harbor_fleet"):
@@ -203,8 +206,8 @@ def sample(folder: Path) -> tuple[str, datetime]:
 
 
 def mixed(depots: int | None, minutes: float, folder: Path) -> list[Figure]:
-    """Figures of so many minutes; without a number of depots of the sample, else of a made-up ledger, without
-    people and what-ifs."""
+    """Return the figures of some minutes of use: of the sample if `depots` is None, else of a
+    generated ledger without people and what-ifs."""
     if depots is None:
         source, at = sample(folder)
     else:
@@ -213,22 +216,22 @@ def mixed(depots: int | None, minutes: float, folder: Path) -> list[Figure]:
     with server(source, at) as (process, address):
         content, answers, ended = PageContent.of(address, depots is None), Answers(), threading.Event()
         readers = [
-            threading.Thread(target=read_on, args=(address, number, content, answers, ended))
+            threading.Thread(target=run_reader, args=(address, number, content, answers, ended))
             for number in range(len(READERS))
         ]
         if content.plans:
-            readers.append(threading.Thread(target=decide_on, args=(address, content, ended)))
+            readers.append(threading.Thread(target=run_planner, args=(address, content, ended)))
         for reader in readers:
             reader.start()
-        highest = _watched(process, answers, minutes)
+        highest = _watch_memory(process, answers, minutes)
         ended.set()
         for reader in readers:
             reader.join()
     return _figures(f"{len(content.depots):,} depots, mixed, {minutes:g} min", highest, answers)
 
 
-def _watched(process: subprocess.Popen[str], answers: Answers, minutes: float) -> tuple[float, float]:
-    """Print what holds the memory, twelve times; the highest RSS and the PSS with it, in MB."""
+def _watch_memory(process: subprocess.Popen[str], answers: Answers, minutes: float) -> tuple[float, float]:
+    """Print the memory by holder twelve times; return the highest RSS with its PSS, in MB."""
     assert process.stdin is not None
     assert process.stdout is not None
     begun, highest = time.monotonic(), (0.0, 0.0)
@@ -243,22 +246,22 @@ def _watched(process: subprocess.Popen[str], answers: Answers, minutes: float) -
         )
         process.stdin.write("\n")
         process.stdin.flush()
-        held = json.loads(process.stdout.readline())
-        print("; ".join(f"{name} {value:.1f}" for name, value in held.items()), flush=True)
+        megabytes = json.loads(process.stdout.readline())
+        print("; ".join(f"{name} {value:.1f}" for name, value in megabytes.items()), flush=True)
     return highest
 
 
 def _figures(label: str, highest: tuple[float, float], answers: Answers) -> list[Figure]:
-    waited = np.concatenate([np.array(each) for each in answers.waited.values()])
-    if answers.refused:
-        print(f"\n{len(answers.refused)} refused, such as {sorted(set(answers.refused))[:9]}")
+    waited = np.concatenate([np.array(latencies) for latencies in answers.waited.values()])
+    if answers.failed:
+        print(f"\n{len(answers.failed)} failed requests, such as {sorted(set(answers.failed))[:9]}")
     return [
         below(f"{label}: highest RSS", highest[0], "MB", AIM),
-        Figure(f"{label}: PSS with it", highest[1], "MB"),
+        Figure(f"{label}: PSS at that time", highest[1], "MB"),
         Figure(f"{label}: p50", float(np.percentile(waited, 50)), "ms", n=len(waited)),
         Figure(f"{label}: p95", float(np.percentile(waited, 95)), "ms", n=len(waited)),
         *(
-            Figure(f"{label}: p95 of {kind}", float(np.percentile(each, 95)), "ms", n=len(each))
-            for kind, each in sorted(answers.waited.items())
+            Figure(f"{label}: p95 of {kind}", float(np.percentile(latencies, 95)), "ms", n=len(latencies))
+            for kind, latencies in sorted(answers.waited.items())
         ),
     ]

@@ -1,10 +1,11 @@
-"""The part of the performance gate that takes seconds: ratios within one process, interleaved, best of many.
+"""The part of the performance gate that takes seconds: ratios within one process, interleaved, best
+of many.
 
-make bench-gate                                    exits with 1 where a ratio is below two thirds of the baseline
-python -m tests.benchmarks.ratios --reason "…"     writes what is so now into `baseline.json`, and why
+    make bench-gate                                    exits with 1 if a ratio is below two thirds of the baseline
+    python -m tests.benchmarks.ratios --reason "…"     writes the current ratios into `baseline.json`, with the reason
 
-Other work on the machine makes both sides of a ratio slower, and the best of many tries is seldom one that was held up.
-Still it is no test: a machine that is busy enough holds all of them up.
+Other work on the machine slows down both sides of a ratio, and the best of many tries was rarely
+delayed. Still it is no test: a machine that is busy enough delays all tries.
 """
 
 from __future__ import annotations
@@ -25,20 +26,21 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("JAX_NUM_CPU_DEVICES", "1")  # both sides of a ratio on one device
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-LEAST = 2 / 3  # of the baseline's ratio
-SIZE = (64, 168)  # depots, days of a step
-DEPOTS = 64  # of a graph's call
+LEAST = 2 / 3  # share of the baseline's ratio
+SIZE = (64, 168)  # depots and days of a step
+DEPOTS = 64  # per call of the graph
 Side = Callable[[], object]
 
 
 def ratios(tries: int) -> Iterator[tuple[str, float]]:
-    """How many times as long the other way takes, by name; the higher, the better ours."""
+    """Yield, by name, how many times as long the alternative takes; higher is better for ours."""
     for name, (ours, theirs, share) in _pairs().items():
         yield name, _best_ratio(ours, theirs, max(round(tries * share), 3))
 
 
 def _best_ratio(ours: Side, theirs: Side, tries: int) -> float:
-    """The best time of theirs over the best of ours, taken in turn; the first two, which compile, do not count."""
+    """Return the best time of theirs divided by the best of ours, run in turn; the first two
+    rounds, which compile, do not count."""
     best = [float("inf")] * 2
     for number in range(2 + tries):
         for side, call in enumerate((ours, theirs)):
@@ -50,7 +52,7 @@ def _best_ratio(ours: Side, theirs: Side, tries: int) -> float:
 
 
 def _pairs() -> dict[str, tuple[Side, Side, float]]:
-    """Ours, the other way, and how much of the tries, since some take longer."""
+    """Return ours, the alternative, and the share of the tries, because some take longer."""
     return {
         "step: plain scan over ours": (*_steps(), 0.5),
         "forecast: NumPy over ONNX": (*_forecasts(), 0.25),
@@ -59,7 +61,7 @@ def _pairs() -> dict[str, tuple[Side, Side, float]]:
 
 
 def _steps() -> tuple[Side, Side]:
-    """Steps of training with our recurrence, compiled for this processor, and with flax's cells in `lax.scan`."""
+    """Return training steps with our compiled recurrence, and with flax's cells in `lax.scan`."""
     from forecaster.model.network import gru_cpu
     from tests.benchmarks.speed_steps import Size, as_trained, in_jax, with_flax_cells
 
@@ -69,7 +71,7 @@ def _steps() -> tuple[Side, Side]:
 
 
 def _forecasts() -> tuple[Side, Side]:
-    """The exported graph of a model of the sample's size, and the same model in NumPy."""
+    """Return the exported graph of a model of the sample's size, and the same model in NumPy."""
     from forecaster.model.export import to_onnx
     from forecaster.serving import bundle, predict
     from forecaster.serving.numpy_model import ReferenceModel
@@ -85,31 +87,33 @@ def _forecasts() -> tuple[Side, Side]:
 
 
 def _answers() -> tuple[Side, Side]:
-    """The front page as it is kept, and as a page makes it that has just come up and reads the ledger."""
+    """Return the cached front page, and the front page of a new page that reads the ledger."""
     from dashboards.ops.reading import store
     from tests.dashboards.seed import earlier, fill, publication, remember, with_plans
     from tests.dashboards.visitor import visitor
 
-    store.REREAD_SECONDS = 600.0  # on a busy machine a second may pass between two requests
-    folder = tempfile.TemporaryDirectory()  # which lives as long as what asks
+    store.REREAD_SECONDS = 600.0  # on a busy machine, a second may pass between two requests
+    folder = tempfile.TemporaryDirectory()  # lives as long as the two functions
     url = f"sqlite:///{folder.name}/ledger.db"
     fill(url, earlier(), with_plans(publication()))
     remember(url)
-    kept = visitor(url)
+    cached = visitor(url)
 
     def ask(get: Get) -> None:
         assert get("/").status_code == 200, folder
 
-    return lambda: ask(kept), lambda: ask(visitor(url))
+    return lambda: ask(cached), lambda: ask(visitor(url))
 
 
 def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.ratios")
-    parser.add_argument("--tries", type=int, default=40, help="the more, the less other work matters")
-    parser.add_argument("--reason", help="why the ratios are what they are now; writes them down")
+    parser.add_argument(
+        "--tries", type=int, default=40, help="number of tries; more reduce the influence of other work"
+    )
+    parser.add_argument("--reason", help="reason for the current ratios; writes them into the baseline")
     options = parser.parse_args(words)
     if options.reason is not None and not options.reason.strip():
-        parser.error("--reason: found nothing, wanted a sentence on why these ratios are what they are now")
+        parser.error("--reason: found nothing, wanted a sentence that explains the current ratios")
     from tests.benchmarks import baseline
 
     content, now = baseline.load(), dict(ratios(options.tries))

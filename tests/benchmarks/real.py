@@ -1,4 +1,4 @@
-"""The real datasets as panels, each by its pipeline file and through the real way in."""
+"""The real datasets as panels, each ingested by its own pipeline file."""
 
 from __future__ import annotations
 
@@ -29,12 +29,13 @@ NAMES = (
 
 
 def folder() -> Path:
-    """Where the datasets lie: what FORECASTER_DATASETS says, or beside the checkout."""
+    """Return the folder of the datasets: FORECASTER_DATASETS, by default next to the checkout."""
     return Path(os.environ.setdefault("FORECASTER_DATASETS", str(ROOT.parent / "shared" / "datasets")))
 
 
 def spec_of(name: str) -> Spec:
-    """The dataset's pipeline; unusual counts are kept, so that every model meets what came."""
+    """Return the dataset's pipeline; it keeps unusual counts, so that every model is scored on all
+    actuals."""
     folder()
     spec = load(ROOT / "data" / "real" / f"{name}.yaml")
     severities = {rule: "warn" for rule in data_rules.RULES if {"warn"} <= set(data_rules.RULES[rule].may)}
@@ -43,7 +44,8 @@ def spec_of(name: str) -> Spec:
 
 
 def panel_of(name: str, horizon: int | None = None) -> Panel:
-    """All depots up to the last day that most of them reported, with the pipeline's horizon or another."""
+    """Return all depots up to the last day that at least half of them reported, with the pipeline's
+    horizon or another."""
     with tempfile.TemporaryDirectory() as folder:
         spec = spec_of(name)
         spec = spec.model_copy(update={"lake": folder, "horizon": horizon or spec.horizon})

@@ -1,4 +1,4 @@
-"""A benchmark's figures: a table for people, var/bench/NAME.json for machines."""
+"""Figures of a benchmark: a table for people, var/bench/NAME.json for machines."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "var" / "bench"
-# What a benchmark starts shall start as it does for users: with the bytecode of its imports kept from the last time.
+# Processes that a benchmark starts must start as users' do: with cached bytecode of their imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 VERSIONS = ("jax", "flax", "optax", "onnxruntime", "prefect", "mlflow", "deltalake", "numpy", "pandas")
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured number; `aim` None asks for nothing, `spread` is half the range over n measurements."""
+    """One measured number; `aim` is None if there is no aim, `spread` is half the range over n
+    measurements."""
 
     figure: str
     value: float
@@ -34,11 +35,11 @@ class Figure:
 
 
 def below(figure: str, value: float, unit: str, limit: float) -> Figure:
-    """A figure that aims to stay under a limit."""
+    """Return a figure whose aim is to stay under a limit."""
     return Figure(figure, value, unit, f"< {limit:g}", bool(value < limit))
 
 
-def tell(name: str, figures: Sequence[Figure]) -> None:
+def write_report(name: str, figures: Sequence[Figure]) -> None:
     """Print the table and write the file."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     (FOLDER / f"{name}.json").write_text(json.dumps([asdict(figure) for figure in figures], indent=1) + "\n", "utf-8")
@@ -51,7 +52,7 @@ def tell(name: str, figures: Sequence[Figure]) -> None:
 
 
 def machine() -> str:
-    """Processor, cores, memory, Python and the versions that matter, in one line."""
+    """Return processor, cores, memory, Python and the relevant versions, in one line."""
     model = next(
         (line.split(":", 1)[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")),
         platform.processor(),
@@ -73,11 +74,11 @@ def _short(value: float) -> str:
 
 
 @contextmanager
-def working_folder(wanted: Path | None, prefix: str) -> Iterator[Path]:
-    """The folder that is wanted, made where it is not there, and kept; else one that goes afterwards."""
-    if wanted is not None:
-        wanted.mkdir(parents=True, exist_ok=True)
-        yield wanted.resolve()
+def working_folder(folder: Path | None, prefix: str) -> Iterator[Path]:
+    """Yield the given folder, made if absent and kept; without one, a temporary folder."""
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield folder.resolve()
         return
     with tempfile.TemporaryDirectory(prefix=prefix) as temporary:
         yield Path(temporary)

@@ -1,13 +1,13 @@
 """Measure the inference step: its size, its cold start, and its calls against JAX and NumPy.
 
-make bench-serving
+    make bench-serving
 
-The model is of the size of the sample's (two layers of 32, two members) and not trained, which makes no difference to
-how long it takes. Onnxruntime, JAX and NumPy get the same arrays; onnxruntime gets them as `Predictor` cuts them, JAX
-in pieces of 4,096 depots. A cold start is that of an installation that has been used: its modules are compiled, which
-the run before the measured ones sees to. The recurrence alone is measured as ONNX's own GRU operator, which is
-exported, and as the Loop that a scan would become. torch is measured where it is installed
-(`tests/benchmarks/speed.py` says how).
+The model has the size of the sample's (two layers of 32, two members) and is untrained, which does
+not affect its speed. onnxruntime, JAX and NumPy get the same arrays: onnxruntime as `Predictor`
+cuts them, JAX in pieces of 4,096 depots. A cold start is that of an installation in use: a run
+before the measured ones compiles its modules. The recurrence is also measured by itself: as ONNX's
+own GRU operator, which is exported, and as the Loop that a scan would become. torch is measured if
+it is installed (see `tests/benchmarks/speed.py`).
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from typing import Any
 import numpy as np
 from packaging.requirements import Requirement
 
-from tests.benchmarks.report import ROOT, Figure, below, tell
+from tests.benchmarks.report import ROOT, Figure, below, write_report
 
-DEPOTS = {1: 300, 64: 100, 1_000: 20, 10_000: 5, 100_000: 1}  # and how often each is called
-REFERENCE = 1_000  # depots up to which NumPy is asked: it computes in double precision, day by day
+DEPOTS = {1: 300, 64: 100, 1_000: 20, 10_000: 5, 100_000: 1}  # depots, and the number of calls
+REFERENCE = 1_000  # largest number of depots for NumPy, which computes in double precision, day by day
 MEMBERS, FEATURES, HIDDEN, DAYS = 2, 24, 32, 112
 HISTORY = 550  # days of a panel
 COLD, LARGEST = 5, 8
-# A child's peak memory is never less than that of the process that made it: so a small one does.
+# A child's peak memory is never less than that of its parent, so a small process starts it.
 LAUNCHER = """
 import resource, subprocess, sys, time
 begun = time.perf_counter()
@@ -55,13 +55,13 @@ def main() -> None:
         for figure in chain(_size(), _cold(folder), _recurrence(), _calls(folder)):
             print(f"{figure.figure}: {figure.value:.4g} {figure.unit}", flush=True)
             figures.append(figure)
-        tell("serving", figures)
+        write_report("serving", figures)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _size() -> Iterator[Figure]:
-    """What the files of the base install's packages take, these and all that they need."""
+    """Measure the files of the base install's packages, direct and indirect."""
     queue, packages = ["harbor-forecaster"], set[str]()
     while queue:
         name = queue.pop()
@@ -83,7 +83,8 @@ def _bytes_of(package: str) -> int:
 
 
 def _cold(folder: Path) -> Iterator[Figure]:
-    """From process start to forecasts on disk, the lake and the bundle being there: the sample's 64 depots."""
+    """Measure from process start to forecasts on disk, with lake and bundle present: the sample's
+    64 depots."""
     from datetime import UTC, datetime
 
     from forecaster.config import load
@@ -103,9 +104,9 @@ def _cold(folder: Path) -> Iterator[Figure]:
     candidate = _untrained(panel)
     begun = time.perf_counter()
     exported = to_bundle(candidate, panel, {}, knowledge, spec)
-    yield Figure("export and parity, three ways and eight cases, all of it", time.perf_counter() - begun, "s")
+    yield Figure("export with its parity checks (three implementations, eight cases)", time.perf_counter() - begun, "s")
     yield below("largest difference of ONNX, NumPy and JAX", exported.parity.largest, "relative", 1e-4)
-    # Else every start would compile all that it imports.
+    # Otherwise every start would compile its imports.
     compiled = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     took = []
     for _ in range(1 + COLD):
@@ -146,7 +147,7 @@ def _calls(folder: Path) -> Iterator[Figure]:
     for depots, times in DEPOTS.items():
         panel = panel_of(min(depots, 10_000))
         pieces = [panel.window(loaded.lookback, slice(at, at + CHUNK)) for at in range(0, len(panel.depot_ids), CHUNK)]
-        repeats = max(depots // 10_000, 1)  # of the same ten thousand, so that their windows fit into memory
+        repeats = max(depots // 10_000, 1)  # of the same ten thousand depots, so that their windows fit into memory
         for name, call in calls.items():
             if name == "NumPy" and depots > REFERENCE:
                 continue
@@ -172,21 +173,22 @@ def _calls(folder: Path) -> Iterator[Figure]:
     for _ in range(1_000):
         predictor(fleet)
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / 1e6
-    yield below("peak memory that 1,000 more calls with 64 depots add", grown, "MB", 20)
+    yield below("growth of peak memory over 1,000 more calls with 64 depots", grown, "MB", 20)
 
 
-def _percentiles(what: str, depots: int, took: list[float]) -> Iterator[Figure]:
+def _percentiles(label: str, depots: int, took: list[float]) -> Iterator[Figure]:
     p50, p95, p99 = (float(np.percentile(took, percent)) for percent in (50, 95, 99))
-    yield Figure(f"{what}: p50", p50, "ms", n=len(took))
-    ours = what.startswith("onnxruntime")
+    yield Figure(f"{label}: p50", p50, "ms", n=len(took))
+    ours = label.startswith("onnxruntime")
     limit = {1: 5.0, 10_000: 1000.0}.get(depots) if ours else None
-    yield below(f"{what}: p95", p95, "ms", limit) if limit else Figure(f"{what}: p95", p95, "ms", n=len(took))
-    yield Figure(f"{what}: p99", p99, "ms", n=len(took))
-    yield Figure(f"{what}: throughput", 1e3 * depots / p50, "depots/s")
+    yield below(f"{label}: p95", p95, "ms", limit) if limit else Figure(f"{label}: p95", p95, "ms", n=len(took))
+    yield Figure(f"{label}: p99", p99, "ms", n=len(took))
+    yield Figure(f"{label}: throughput", 1e3 * depots / p50, "depots/s")
 
 
 def _recurrence() -> Iterator[Figure]:
-    """One layer: the Loop that jax2onnx makes of a scan, and ONNX's own GRU operator, with the same parameters."""
+    """Measure one layer as the Loop that jax2onnx makes of a scan, and as ONNX's own GRU operator,
+    with the same parameters."""
     import jax
     import jax.numpy as jnp
     from jax2onnx import to_onnx
@@ -215,9 +217,9 @@ def _recurrence() -> Iterator[Figure]:
     depots = jax.export.symbolic_shape("depots")[0]
     shape: Any = jax.ShapeDtypeStruct
     loop = to_onnx(layer, [shape((DAYS, depots, FEATURES), jnp.float32)], opset=21, input_names=["x"])
-    turn = [1, 0, 2]  # ONNX has the gates in the order z, r, n
-    w, r = (np.concatenate([np.split(k.T, 3)[i] for i in turn])[None] for k in (kernel_i, kernel_h))
-    b = np.concatenate([*(np.split(bias, 3)[i] for i in turn), np.zeros(96, np.float32)])[None]
+    order = [1, 0, 2]  # ONNX orders the gates z, r, n
+    w, r = (np.concatenate([np.split(k.T, 3)[i] for i in order])[None] for k in (kernel_i, kernel_h))
+    b = np.concatenate([*(np.split(bias, 3)[i] for i in order), np.zeros(96, np.float32)])[None]
     node = helper.make_node("GRU", ["x", "w", "r", "b"], ["y"], hidden_size=HIDDEN, linear_before_reset=1)
     graph = helper.make_graph(
         [node],
@@ -240,7 +242,7 @@ def _recurrence() -> Iterator[Figure]:
 
         rivals["torch nn.GRU"] = in_torch
     except ImportError:
-        print("torch is left out: it is not installed")
+        print("torch is skipped: it is not installed")
     for count in (1, 64, 1_000, 10_000):
         x = rng.normal(0, 1, (DAYS, count, FEATURES)).astype(np.float32)
         outputs = [rivals[name](x).reshape(DAYS, count, HIDDEN) for name in ("Loop", "GRU operator")]
@@ -255,7 +257,7 @@ def _recurrence() -> Iterator[Figure]:
 
 
 def panel_of(depots: int) -> Any:
-    """Counts with a weekly rhythm and one covariate; two calendars."""
+    """Return a panel of counts with a weekly rhythm and one covariate; two calendars."""
     from tests import panels
 
     few = panels.panel(64, HISTORY, 7)

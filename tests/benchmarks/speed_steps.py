@@ -1,4 +1,5 @@
-"""Training steps of the same model three ways: with our recurrence, with flax's cells, with torch; plain products.
+"""Training steps of the same model with our recurrence, with flax's cells and with torch; and plain
+matrix products.
 
 Two GRU layers, hidden 64, 16 inputs, a linear head, Huber loss, AdamW.
 """
@@ -23,8 +24,8 @@ from forecaster.model.network import gru
 FEATURES, HIDDEN, LAYERS = 16, 64, 2
 OPTIMIZER = optax.adamw(1e-3)
 
-STEPS = 4  # of gradient, that one call of ours and of our rivals makes
-Step = Callable[[], None]  # comes back when all is done
+STEPS = 4  # gradient steps per call, for ours and rivals
+Step = Callable[[], None]  # returns when all work is done
 Forward = Callable[[Any, Array], Array]
 
 
@@ -38,7 +39,8 @@ class Size:
 
     @property
     def operations(self) -> float:
-        """Floating-point operations of the products of one step; no gradient goes to the inputs of the first layer."""
+        """Floating-point operations of the products of one step; the inputs of the first layer get
+        no gradient."""
         rows, gates = self.depots * self.days, 3 * HIDDEN
         widths = [FEATURES] + [HIDDEN] * (LAYERS - 1)
         forward = sum(2 * rows * gates * (width + HIDDEN) for width in widths) + 2 * rows * HIDDEN
@@ -60,7 +62,7 @@ def parameters() -> dict[str, Any]:
 
 
 def batch(size: Size) -> tuple[Array, Array]:
-    """Inputs (days, depots, features) and targets (days, depots)."""
+    """Return inputs (days, depots, features) and targets (days, depots)."""
     random = np.random.default_rng(1)
     x = random.normal(size=(size.days, size.depots, FEATURES)).astype(np.float32)
     y = random.normal(size=(size.days, size.depots)).astype(np.float32)
@@ -74,7 +76,7 @@ def with_our_layers(learned: Any, x: Array) -> Array:
 
 
 def with_flax_cells(learned: Any, x: Array) -> Array:
-    """`vmap` over depots of a scan over days, in which each day passes through both cells."""
+    """Map (`vmap`) over depots a scan over days, in which each day passes through both cells."""
     cells = [_flax(cell) for cell in learned["cells"]]
 
     def day(states: tuple[Array, ...], row: Array) -> tuple[tuple[Array, ...], Array]:
@@ -109,7 +111,7 @@ def update(learned: Any, memory: Any, gradient: Any) -> tuple[Any, Any]:
 
 
 def train(forward: Forward, state: tuple[Any, Any], x: Array, y: Array) -> tuple[tuple[Any, Any], Array]:
-    """One step."""
+    """Run one step."""
     learned, memory = state
     value, gradient = jax.value_and_grad(lambda p: loss(forward, p, x, y))(learned)
     return update(learned, memory, gradient), value
@@ -121,7 +123,7 @@ def fresh() -> tuple[Any, Any]:
 
 
 def in_jax(forward: Forward, size: Size) -> Step:
-    """One step after another, on one device with as many threads as XLA chooses."""
+    """Return steps that run one after another on one device, with as many threads as XLA chooses."""
     compiled = jax.jit(lambda state, x, y: train(forward, state, x, y), donate_argnums=0)
     state, (x, y) = fresh(), batch(size)
 
@@ -135,7 +137,8 @@ def in_jax(forward: Forward, size: Size) -> Step:
 
 
 def as_trained(size: Size) -> Step:
-    """As in training: with our layers, all steps compiled as one, depots dealt over the cores as devices."""
+    """Return steps as in training: our layers, all steps in one program, depots distributed over
+    the cores as devices."""
 
     def run(state: tuple[Any, Any], x: Array, y: Array) -> tuple[tuple[Any, Any], Array]:
         part = devices.share((x, y), axis=1)
@@ -160,7 +163,8 @@ def as_trained(size: Size) -> Step:
 
 
 def in_torch(size: Size, device: str = "cpu") -> Step:
-    """`nn.GRU`, eager, on as many threads as torch chooses, or by cuDNN. Raises ImportError where there is no torch."""
+    """Return steps of `nn.GRU`, eager: by cuDNN, or on as many threads as torch chooses. Raises
+    ImportError without torch."""
     import torch
 
     network = torch.nn.GRU(FEATURES, HIDDEN, LAYERS).to(device)
@@ -181,9 +185,10 @@ def in_torch(size: Size, device: str = "cpu") -> Step:
 
 
 def products(side: int, times: int) -> Step:
-    """Products of two float32 matrices, one after the other on each device at once: what the processor can do.
+    """Return successive products of two float32 matrices on all devices at once: the peak rate of
+    the processor.
 
-    One alone takes twice as long after other work.
+    A single product takes twice as long after other work.
     """
 
     def run(a: Array) -> Array:

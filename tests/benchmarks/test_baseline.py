@@ -1,4 +1,4 @@
-"""The performance gate: what the code costs is what the baseline says, and a regression is caught with its name."""
+"""The performance gate: counts equal the baseline, and a regression is reported with its name."""
 
 from __future__ import annotations
 
@@ -14,32 +14,33 @@ from tests.benchmarks.baseline import Difference
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the training of `now` has compiled."""
+    """Folder of the programs that the training of `now` has compiled."""
     return tmp_path_factory.mktemp("programs")
 
 
 @pytest.fixture(scope="module")
 def now(programs: Path) -> dict[str, list[Any]]:
-    """What everything costs now."""
+    """All current counts."""
     return baseline.measure_all(programs)
 
 
 def comparable(group: str) -> dict[str, Any]:
-    """The baseline's counts of a group; skips where they are of other versions than those installed."""
+    """Return the baseline's counts of a group; skip the test if they are of other versions than
+    those installed."""
     before = baseline.load()
-    if reason := baseline.why_not(group, before):
+    if reason := baseline.why_incomparable(group, before):
         pytest.skip(reason)
     return {name: entry for name, entry in before["counts"].items() if baseline.group_of(name) == group}
 
 
 @pytest.mark.parametrize("group", list(baseline.FOLLOWS_FROM))
-def test_everything_costs_what_the_baseline_says(group: str, now: dict[str, list[Any]]) -> None:
+def test_counts_equal_the_baseline(group: str, now: dict[str, list[Any]]) -> None:
     before = comparable(group)
-    found = baseline.differences(before, {name: n for name, n in now.items() if baseline.group_of(name) == group})
-    assert found == [], baseline.message(found)
+    changes = baseline.differences(before, {name: n for name, n in now.items() if baseline.group_of(name) == group})
+    assert changes == [], baseline.message(changes)
 
 
-def test_a_second_training_compiles_nothing_whatever_the_versions(now: dict[str, list[Any]]) -> None:
+def test_a_second_training_compiles_nothing(now: dict[str, list[Any]]) -> None:
     assert now["second training: programs compiled"] == [0, "programs"]
 
 
@@ -76,26 +77,32 @@ encoder_decoder.member_forward = slower
 """
 
 
-def caught(group: str, planted: dict[str, list[Any]]) -> list[Difference]:
-    """What differs of the counts that were measured again."""
+def changes_of_planted(group: str, planted: dict[str, list[Any]]) -> list[Difference]:
+    """Return the differences of the counts that were measured again."""
     before = comparable(group)
     return baseline.differences({name: before[name] for name in planted}, planted)
 
 
 @pytest.mark.long
 def test_an_extra_compile_is_caught(now: dict[str, list[Any]], programs: Path) -> None:
-    assert now  # by which the programs are there
-    found = caught("training", baseline.measure("training", plant=EXTRA_COMPILE, COUNTS_CACHE=str(programs)))
-    assert [str(difference) for difference in found] == ["second training: programs compiled: 0 programs before, now 1"]
-    assert baseline.message(found).endswith(
-        'if that is meant, say why: python -m tests.benchmarks.baseline --reason "…"'
+    assert now  # measures first, so that the programs are compiled
+    changes = changes_of_planted(
+        "training", baseline.measure("training", plant=EXTRA_COMPILE, COUNTS_CACHE=str(programs))
+    )
+    assert [str(difference) for difference in changes] == [
+        "second training: programs compiled: 0 programs before, now 1"
+    ]
+    assert baseline.message(changes).endswith(
+        'if this is intended, record the reason: python -m tests.benchmarks.baseline --reason "…"'
     )
 
 
 @pytest.mark.long
 def test_a_query_for_each_row_of_a_page_is_caught() -> None:
-    found = caught("pages", baseline.measure("pages", plant=ONE_QUERY_A_DEPOT, COUNTS_ADDRESSES="/ /champion"))
-    [difference] = found  # and nothing of the page that does not list depots
+    changes = changes_of_planted(
+        "pages", baseline.measure("pages", plant=ONE_QUERY_A_DEPOT, COUNTS_ADDRESSES="/ /champion")
+    )
+    [difference] = changes  # and none of the page that lists no depots
     assert difference.name == "page /: queries"
     assert difference.now is not None
     assert difference.before is not None
@@ -105,13 +112,13 @@ def test_a_query_for_each_row_of_a_page_is_caught() -> None:
 @pytest.mark.long
 def test_a_slower_step_is_caught() -> None:
     planted = baseline.measure("step", plant=RECURRENCE_TWICE, COUNTS_PROGRAMS="step")
-    found = {difference.name: difference for difference in caught("step", planted)}
-    slower = found["step: FLOPs"]
+    changes = {difference.name: difference for difference in changes_of_planted("step", planted)}
+    slower = changes["step: FLOPs"]
     assert slower.now is not None
     assert slower.before is not None
-    assert slower.now > 1.05 * slower.before  # of the scan over days, which is now there twice, XLA counts one day
+    assert slower.now > 1.05 * slower.before  # XLA counts one day of the scan over days, which is now there twice
     assert "before, now" in str(slower)
-    assert {"step: instructions", "step: bytes"} <= found.keys()
+    assert {"step: instructions", "step: bytes"} <= changes.keys()
 
 
 # --- the file ---------------------------------------------------------------------------------------------------------
@@ -125,12 +132,12 @@ def test_every_count_has_its_reason() -> None:
     assert baseline.text(content) == baseline.FILE.read_text("utf-8")
 
 
-def test_a_difference_says_what_was_and_what_is() -> None:
+def test_a_difference_shows_old_and_new_count() -> None:
     before = {"onnx: nodes": [400, "nodes"], "onnx: gone": [1, "nodes"], "page /: bytes": [1000, "bytes"]}
-    found = baseline.differences(
+    changes = baseline.differences(
         before, {"onnx: nodes": [410, "nodes"], "onnx: new": [2, "nodes"], "page /: bytes": [1020, "bytes"]}
     )
-    assert [str(difference) for difference in found] == [
+    assert [str(difference) for difference in changes] == [
         "onnx: gone: 1 nodes before, now there is none",
         "onnx: new: not in the baseline, now 2 nodes",
         "onnx: nodes: 400 nodes before, now 410 (+2.5 %)",
@@ -142,7 +149,7 @@ def test_a_difference_says_what_was_and_what_is() -> None:
     assert baseline.differences({"page /: queries": [50, "SQL"]}, {"page /: queries": [49, "SQL"]}) != []
 
 
-def test_what_is_written_keeps_other_groups_small_steps_and_the_history() -> None:
+def test_rewriting_keeps_other_groups_small_differences_and_the_history() -> None:
     first = baseline.rewritten({}, {"page /: bytes": [1000, "bytes"], "onnx: nodes": [4, "nodes"]}, "the first")
     second = baseline.rewritten(first, {"page /: bytes": [1019, "bytes"], "page /: queries": [3, "SQL"]}, " a view ")
     assert second["counts"] == {
@@ -166,21 +173,21 @@ def test_without_a_reason_nothing_is_written(capsys: pytest.CaptureFixture[str])
 
 @pytest.fixture
 def other_jax() -> dict[str, Any]:
-    """A baseline of another jax than the installed one."""
+    """Baseline of another jax than the installed one."""
     return {"versions": {**baseline.versions(), "jax": "0.1.0"}}
 
 
-def test_counts_of_other_versions_are_left_out_with_a_sentence(
+def test_counts_of_other_versions_are_skipped_with_a_reason(
     other_jax: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(baseline, "_locked", lambda: {"jax": "9.9.9"})
-    reason = baseline.why_not("step", other_jax)
+    reason = baseline.why_incomparable("step", other_jax)
     assert reason == f"counts of step are of jax 0.1.0, here is {baseline.versions()['jax']}"
-    assert baseline.why_not("pages", other_jax) is None
+    assert baseline.why_incomparable("pages", other_jax) is None
 
 
-def test_a_baseline_that_the_lock_has_left_behind_fails(other_jax: dict[str, Any]) -> None:
+def test_a_baseline_older_than_the_lock_fails(other_jax: dict[str, Any]) -> None:
     with pytest.raises(
         AssertionError, match=r"the baseline of step is of jax 0\.1\.0, here is .*, which the lock pins"
     ):
-        baseline.why_not("step", other_jax)
+        baseline.why_incomparable("step", other_jax)

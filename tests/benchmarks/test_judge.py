@@ -1,4 +1,4 @@
-"""The judge's nights leave the last days of a panel alone, and its differences weigh all ends."""
+"""The judge's runs leave the last days of a panel untouched, and its differences weigh all ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.benchmarks import judge
 
 
 @pytest.mark.parametrize(("days", "year"), [(365, False), (478, True), (1461, True)])
-def test_ends_leave_the_last_days_alone_and_share_no_judged_day(days: int, year: bool) -> None:
+def test_ends_leave_the_last_days_untouched_and_share_no_judged_day(days: int, year: bool) -> None:
     panel = panels.bare(np.ones((2, days)))
     ends = judge.cutoffs_of(panel, 4)
     assert len(ends) == 4
@@ -24,7 +24,7 @@ def test_ends_leave_the_last_days_alone_and_share_no_judged_day(days: int, year:
     assert any((end.month, end.day) == (12, 18) for end in ends) is year
 
 
-def test_a_difference_over_ends_is_the_ratio_of_their_losses_each_by_its_own_scale() -> None:
+def test_difference_over_ends_is_the_ratio_of_losses_scaled_per_end() -> None:
     def folds(median: float, day: date) -> list[Fold]:
         return [Fold(panels.forecast(np.full((2, 7, 3), median), cutoff=day), np.full((2, 7), 10, np.float32))]
 
@@ -36,7 +36,7 @@ def test_a_difference_over_ends_is_the_ratio_of_their_losses_each_by_its_own_sca
     assert judge.standard_error(of) > 0
 
 
-def test_a_run_goes_on_with_its_own_settings_alone(tmp_path: Path) -> None:
+def test_a_run_resumes_only_with_its_own_settings(tmp_path: Path) -> None:
     fold = Fold(panels.forecast(np.full((2, 7, 3), 9.0), cutoff=date(2026, 1, 1)), np.full((2, 7), 10, np.float32))
     end = judge.End("small", date(2026, 1, 1), ("horizon=7",), {judge.WHOLE: [fold]}, panels.scale([1, 2]), 3.0)
     judge._save(end, tmp_path / "small-2026-01-01.npz")

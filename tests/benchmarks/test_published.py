@@ -1,5 +1,5 @@
-"""Published tasks: the rebuilt windows are the published ones, scores are those of their source, and no panel knows
-what came after its cutoff."""
+"""Published tasks: the rebuilt windows are the published ones, scores are those of their source,
+and no panel knows actuals after its cutoff."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from forecaster.model.network.features import LOOKBACK
 from tests import panels
 from tests.benchmarks.published import __main__ as command
 from tests.benchmarks.published import ranking
-from tests.benchmarks.published.our_model import FittedModel, Setting, TaskForecasts, Teller, spec_of
+from tests.benchmarks.published.our_model import FittedModel, PanelBuilder, Setting, TaskForecasts, spec_of
 from tests.benchmarks.published.ranking import OurLine
 from tests.benchmarks.published.tasks import PUBLISHED, TASKS, PublishedTask, as_it_is, folder, forward_filled
 from tests.benchmarks.published.window_scores import METRICS, mean_scores, scores_of
@@ -59,7 +59,7 @@ SMALL = PublishedTask(
 
 
 def frame(**series: list[float]) -> pd.DataFrame:
-    """Series of counts, each to 2024-03-10 but for the last, which ends a day earlier."""
+    """Return series of counts, each up to 2024-03-10 except the last, which ends a day earlier."""
     last = list(series)[-1]
     parts = [
         pd.DataFrame(
@@ -78,7 +78,7 @@ def frame(**series: list[float]) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("task", TASKS, ids=[task.name for task in TASKS])
-def test_in_the_rebuilt_windows_the_seasonal_naive_meets_its_published_scores(task: PublishedTask) -> None:
+def test_the_seasonal_naive_reproduces_its_published_scores_in_the_rebuilt_windows(task: PublishedTask) -> None:
     try:
         table = aligned(task.read())
     except FileNotFoundError as error:
@@ -91,13 +91,13 @@ def test_in_the_rebuilt_windows_the_seasonal_naive_meets_its_published_scores(ta
     assert len(published) == 30
 
 
-def test_windows_that_are_not_the_published_ones_are_refused_with_both_numbers() -> None:
+def test_rejects_windows_that_differ_from_the_published_ones_with_both_numbers() -> None:
     table = aligned(frame(a=[*range(30)], b=[*range(20)]))
     with pytest.raises(WindowsDiffer, match=r"MASE is 1\.000000 in the rebuilt windows, and 1\.001000 as published"):
         proved_windows(SMALL, table, {"MASE": 1.001, "WAPE": 0.2})
 
 
-def test_a_window_counts_from_the_end_of_each_series_and_leaves_out_those_that_have_not_begun() -> None:
+def test_a_window_counts_from_the_end_of_each_series_and_omits_series_not_yet_begun() -> None:
     table = aligned(frame(a=[1, 2, 3, 4, 5, 6, 7], b=[1, 2, 3, 4], c=[1, 2, 3, 4, 5, 6]))
     first, second = windows_of(SMALL, table)
     assert first.rows.tolist() == [True, False, True]
@@ -107,7 +107,7 @@ def test_a_window_counts_from_the_end_of_each_series_and_leaves_out_those_that_h
     np.testing.assert_array_equal(table.past(second)[1], [NAN, NAN, NAN, 1, 2])
 
 
-def test_a_window_of_a_date_ends_the_past_of_every_series_on_that_day() -> None:
+def test_a_window_with_a_date_cuts_off_every_series_on_that_day() -> None:
     table = aligned(frame(a=[1, 2, 3, 4, 5, 6, 7], b=[1, 2, 3, 4], c=[1, 2, 3, 4, 5, 6]))
     first, second = windows_of(replace(SMALL, first_cutoff=date(2024, 3, 6)), table)
     assert first.cutoffs.astype(str).tolist() == ["2024-03-06"] * 3
@@ -122,7 +122,7 @@ def test_a_window_of_a_date_ends_the_past_of_every_series_on_that_day() -> None:
         windows_of(replace(SMALL, first_cutoff=date(2024, 3, 7)), table)
 
 
-def test_windows_are_proved_by_what_is_published_of_the_naive() -> None:
+def test_windows_are_verified_by_the_published_metrics_of_the_naive() -> None:
     table = aligned(frame(a=[*range(30)], b=[*range(20)]))
     _, by_mase = proved_windows(SMALL, table, {"MASE": 1.0, "WQL": 0.2})
     assert by_mase == {"MASE": pytest.approx(1)}
@@ -137,12 +137,13 @@ def test_the_naive_repeats_the_last_season_of_the_forward_filled_past() -> None:
     assert seasonal_naive(past, 5, 3).tolist() == [[2, 3, 3, 2, 3], [0, 0, 5, 0, 0]]
 
 
-def test_scores_are_those_of_their_source_by_hand() -> None:
-    """The first series changes by 2 over a season, the second by 4; the third never, and is not scaled."""
+def test_scores_equal_a_calculation_by_hand() -> None:
+    """The first series changes by 2 over a season, the second by 4; the third does not change, and
+    is not scaled."""
     past = np.array([[1, 3, 3, 1], [0, 4, 4, 0], [7, 7, 7, 7]], float)
     actual = np.array([[4, NAN], [10, 2], [8, 8]], float)
     quantiles = np.stack([actual * 0 + [[2], [6], [7]], actual * 0 + [[6], [8], [7]]], axis=-1)
-    quantiles = np.nan_to_num(quantiles, nan=1e9)  # what is said of an unknown day is not scored
+    quantiles = np.nan_to_num(quantiles, nan=1e9)  # forecasts of unknown days are not scored
     scores = scores_of(actual, quantiles, (0.1, 0.5), past, 2)
     assert scores["WAPE"] == pytest.approx((2 + 2 + 6 + 1 + 1) / 32)
     assert scores["MASE"] == pytest.approx((2 / 2 + 2 / 4 + 6 / 4) / 3)
@@ -151,37 +152,38 @@ def test_scores_are_those_of_their_source_by_hand() -> None:
     assert scores["SQL"] == pytest.approx((at_a_tenth[:3] / [2, 4, 4] + [2 / 2, 2 / 4, 6 / 4]).sum() / 2 / 3)
 
 
-def test_a_restaurants_gaps_are_filled_and_the_shortest_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gaps_are_forward_filled_and_the_shortest_series_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.benchmarks.published.tasks.FEWEST_DROPPED", 1)
     rows = forward_filled(frame(a=[NAN, 1, NAN, 3, NAN], b=[1, NAN, NAN, NAN, NAN], c=[1, 2, 3, 4, 5]))
     assert rows["depot_id"].unique().tolist() == ["a", "c"]
     assert rows.loc[rows["depot_id"] == "a", "demand"].tolist() == [1, 1, 3]
 
 
-def test_a_panel_knows_each_series_up_to_its_cutoff_and_of_what_follows_what_is_known_ahead(tmp_path: Path) -> None:
+def test_a_panel_knows_each_series_up_to_its_cutoff_and_then_only_known_covariates(tmp_path: Path) -> None:
     setting = Setting(SMALL.name, holidays=True, preset="quick", seed=0, retrain=False)
     spec = spec_of(SMALL, setting, tmp_path)
     rows = frame(a=[float(x) for x in range(60)], b=[float(x) for x in range(60)])
     table = aligned(rows)
     first, _ = windows_of(SMALL, table)
-    panel = Teller(SMALL, rows, table, spec).panel(first.cutoffs)
+    panel = PanelBuilder(SMALL, rows, table, spec).panel(first.cutoffs)
     assert panel.cutoff.isoformat() == "2024-03-06"
     assert panel.demand[:, -1].tolist()[0] == 55
     assert np.isnan(panel.demand[1, -1]), "b ends a day earlier, and so does what is known of it"
     assert panel.covariates[0, -2:, 0].tolist() == [56 % 3, 57 % 3]
     later = rows["date"] > pd.Timestamp("2024-03-06")
     changed = rows.assign(demand=rows["demand"].mask(later, 1e6))
-    other = Teller(SMALL, changed, table, spec).panel(first.cutoffs)
+    other = PanelBuilder(SMALL, changed, table, spec).panel(first.cutoffs)
     np.testing.assert_array_equal(panel.demand, other.demand)
     np.testing.assert_array_equal(panel.open, other.open)
-    closed = Teller(SMALL, rows.assign(open=rows["open"].mask(later, 0)), table, spec).panel(first.cutoffs)
+    closed = PanelBuilder(SMALL, rows.assign(open=rows["open"].mask(later, 0)), table, spec).panel(first.cutoffs)
     assert not closed.open[0, -2:].any(), "that it will be closed is known ahead"
     without = spec_of(SMALL, replace(setting, holidays=False), tmp_path)
     assert (spec.calendar.country, without.calendar.holidays, without.calendar.country) == ("DE", False, None)
 
 
-def test_a_few_series_are_forecast_as_all_are() -> None:
-    """Series that end on another day than most are forecast by themselves, at their own cutoff; one of them is new."""
+def test_forecasts_of_few_series_equal_those_of_all() -> None:
+    """Forecast separately, at their own cutoff, the series that end on another day than most; one
+    of them is new."""
     past = panels.panel(horizon=2)
     demand = past.demand.copy()
     demand[2, :-5] = NAN
@@ -202,7 +204,7 @@ def test_a_few_series_are_forecast_as_all_are() -> None:
     assert not np.array_equal(few.quantiles, predict(past).quantiles[[2, 0]]), "intervals are calibrated"
 
 
-def test_the_folder_lies_beside_the_datasets_or_where_its_variable_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_is_next_to_the_datasets_unless_its_variable_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORECASTER_DATASETS", "/data/real")
     monkeypatch.delenv(PUBLISHED, raising=False)
     assert folder(PUBLISHED) == Path("/data/published")
@@ -212,7 +214,7 @@ def test_the_folder_lies_beside_the_datasets_or_where_its_variable_says(monkeypa
         SMALL.read()
 
 
-def test_our_line_stands_among_the_published_ones() -> None:
+def test_our_line_is_ranked_among_the_published_ones() -> None:
     published = {"small_1D": {name: line(value) for name, value in {"Chronos-2": 0.5, "Seasonal Naive": 1.0}.items()}}
     ours = OurLine("small_1D", "quick", dict.fromkeys(METRICS, 0.75), 1, 12.0, 3.0)
     models = [text.split("|")[1].strip() for text in ranking.task_table([ours], published["small_1D"]).splitlines()]
@@ -223,7 +225,7 @@ def test_our_line_stands_among_the_published_ones() -> None:
     assert ranking.picture([ours], published).count("<circle") == 1
 
 
-def test_a_task_without_a_metric_or_the_rival_has_no_rank_and_no_ratio_by_it(tmp_path: Path) -> None:
+def test_a_task_without_a_metric_or_the_rival_has_no_rank_or_ratio_for_it(tmp_path: Path) -> None:
     file = tmp_path / "scores.csv"
     file.write_text(
         "dataset_config,model_name,MASE,SQL,WAPE,WQL,training_time_s,inference_time_s\n"
@@ -256,7 +258,7 @@ def test_a_task_without_a_metric_or_the_rival_has_no_rank_and_no_ratio_by_it(tmp
     assert ranking.picture(ours, published).count("<circle") == 2
 
 
-def test_a_run_that_was_stopped_goes_on_behind_half_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_run_resumes_after_a_partial_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "RESULTS", tmp_path / "published.jsonl")
     setting = Setting("small_1D", holidays=True, preset="quick", seed=0, retrain=False)
     assert command.earlier_result(setting) is None
@@ -271,7 +273,7 @@ def test_a_run_that_was_stopped_goes_on_behind_half_a_line(tmp_path: Path, monke
     assert earlier[0]["scores"] == mean_scores(windows)
 
 
-def test_the_mean_of_seeds_is_scored_as_one_forecast_and_goes_on_where_it_was_stopped(
+def test_the_mean_of_seeds_is_scored_as_one_forecast_and_can_be_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(PUBLISHED, str(tmp_path))
@@ -282,7 +284,7 @@ def test_the_mean_of_seeds_is_scored_as_one_forecast_and_goes_on_where_it_was_st
     def forecast(
         task: PublishedTask, rows: pd.DataFrame, table: SeriesTable, windows: Sequence[Window], setting: Setting
     ) -> TaskForecasts:
-        """Forecasts that are 2 too low with the first seed, and 2 too high with the second."""
+        """Return forecasts that are 2 too low with the first seed, and 2 too high with the second."""
         seeds.append(setting.seed)
         if len(seeds) == 2:
             raise KeyboardInterrupt
@@ -300,16 +302,16 @@ def test_the_mean_of_seeds_is_scored_as_one_forecast_and_goes_on_where_it_was_st
 
     with pytest.raises(KeyboardInterrupt):
         lines()
-    each, mean = lines()
+    single, mean = lines()
     assert seeds == [0, 1, 1], "the first is read"
-    assert (each.scores["MASE"], each.training_seconds) == (pytest.approx(2 / 7), 10)
+    assert (single.scores["MASE"], single.training_seconds) == (pytest.approx(2 / 7), 10)
     assert (mean.scores, mean.training_seconds, mean.seeds) == (dict.fromkeys(METRICS, 0.0), 20, 2)
     assert mean.variant == "quick, with public holidays, mean of 2 seeds"
-    assert (lines(), len(seeds)) == ([each, mean], 3)
+    assert (lines(), len(seeds)) == ([single, mean], 3)
     command.quantiles_file(Setting("small_1D", holidays=True, preset="quick", seed=0, retrain=False)).unlink()
-    assert (lines(mean_of_seeds=False), len(seeds)) == ([each], 3)
-    assert (lines(), seeds[3:]) == ([each, mean], [0]), "without its quantiles a seed is measured anew"
-    assert (lines(again=True), seeds[4:]) == ([each, mean], [0, 1])
+    assert (lines(mean_of_seeds=False), len(seeds)) == ([single], 3)
+    assert (lines(), seeds[3:]) == ([single, mean], [0]), "without its quantiles a seed is measured again"
+    assert (lines(again=True), seeds[4:]) == ([single, mean], [0, 1])
 
 
 def line(value: float) -> dict[str, float]:

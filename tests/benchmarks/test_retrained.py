@@ -1,4 +1,4 @@
-"""A model that is trained again at each cutoff has not seen a later day."""
+"""A model that is retrained at each cutoff has seen no later day."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tests import panels
 from tests.benchmarks import retrained
 
 
-def test_a_model_that_is_trained_at_each_cutoff_has_seen_no_day_after_it() -> None:
+def test_a_model_retrained_at_each_cutoff_has_seen_no_later_day() -> None:
     panel = panels.bare(np.arange(280.0).reshape(2, 140))
     at = [panel.cutoff - timedelta(days=days) for days in (14, 7)]
 
-    def train(known: Panel, _: object) -> retrained.Predictor:
-        return lambda before: panels.forecast(np.full((2, 7, 3), np.nanmax(known.demand[0])), cutoff=before.cutoff)
+    def train(past: Panel, _: object) -> retrained.Predictor:
+        return lambda before: panels.forecast(np.full((2, 7, 3), np.nanmax(past.demand[0])), cutoff=before.cutoff)
 
-    predict = retrained.trained_anew(panel, at, panels.spec(), train)
+    predict = retrained.retrain_at(panel, at, panels.spec(), train)
     medians: list[Forecast] = [predict(panel.at(cutoff)) for cutoff in at]
     assert [float(forecast.median[0, 0]) for forecast in medians] == [125.0, 132.0]

@@ -1,9 +1,11 @@
-"""Measure the 80 % ranges of totals by level on real panels, and the time and memory of totals of 30,000 depots.
+"""Measure the 80 % ranges of totals by level on real panels, and the time and memory of totals of a
+generated fleet.
 
-python -m tests.benchmarks.totals [--datasets a,b] [--days DAYS] [--preset P] | --fleet DEPOTS
+    python -m tests.benchmarks.totals [--datasets a,b] [--days DAYS] [--preset P] | --fleet DEPOTS
 
-Weekly cutoffs over the last days, seven days ahead; the model is trained once, before the first of them, and calibrated
-since as in a night. A level is each static column of the panel's pipeline file. `--fleet` measures generated depots.
+Cutoffs are weekly over the last days, seven days ahead. The model is trained once, before the first
+of them, and its calibration is updated as in nightly runs. Each static column of the panel's
+pipeline file is a level. `--fleet` measures generated depots.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ def main() -> None:
     parser.add_argument("--datasets", default=DATASETS)
     parser.add_argument("--days", type=int, default=DAYS)
     parser.add_argument("--preset", choices=("quick", "nightly", "best"), default="quick")
-    parser.add_argument("--fleet", type=int, default=0, help="generated depots, and no dataset")
+    parser.add_argument(
+        "--fleet", type=int, default=0, help="measure this number of generated depots instead of datasets"
+    )
     options = parser.parse_args()
     if options.fleet:
         _fleet(options.fleet)
@@ -64,7 +68,7 @@ def _coverage(dataset: str, days: int, preset: str) -> None:
 
 
 def _folds(dataset: str, days: int, preset: str) -> tuple[Panel, Sequence[Fold]]:
-    """The panel and its folds, which are kept beside the figures."""
+    """Return the panel and its folds, which are cached next to the figures."""
     panel, file = real.panel_of(dataset), Path(FOLDER) / "totals" / f"{dataset}-{days}-{preset}.pickle"
     if not file.exists():
         spec = real.spec_of(dataset)

@@ -1,9 +1,11 @@
-"""Measure whole trainings with the `nightly` preset: Harbor Fleet's with five members, and rossmann's 1,115 stores.
+"""Measure whole trainings with the preset `nightly`: Harbor Fleet's with five members, and
+rossmann's 1,115 stores.
 
-make bench-training
+    make bench-training
 
-Each runs in a process of its own, as in a night, which finds the programs that the night before compiled: so the first
-training of Harbor Fleet, which compiles them, is told of but has no aim. rossmann is trained once.
+Each training runs in its own process, as in a nightly run, which finds the programs that the
+previous run compiled. The first training of Harbor Fleet, which compiles them, is therefore
+reported without an aim. rossmann is trained once.
 """
 
 from __future__ import annotations
@@ -21,34 +23,36 @@ from forecaster.core.panel import Panel
 from forecaster.errors import NoUsableData
 from forecaster.training import fit_candidate
 from tests.benchmarks import real, worked_example
-from tests.benchmarks.report import Figure, below, tell
+from tests.benchmarks.report import Figure, below, write_report
 
-MEMBERS, TIMES = 5, 4
+MEMBERS, TRAININGS = 5, 4
 SAMPLE, LARGEST = "Harbor Fleet, five members", "rossmann"
 NO_DATA = 3  # exit code
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--train", nargs=2, metavar=("NAME", "STATE"), help="train this one, and say how long it took")
+    parser.add_argument(
+        "--train", nargs=2, metavar=("NAME", "STATE"), help="run only this training, and print its seconds"
+    )
     options = parser.parse_args()
     if options.train:
-        _say(*options.train)
+        _train_and_report(*options.train)
         return
     figures: list[Figure] = []
     with tempfile.TemporaryDirectory() as state:
-        first, *later = (_in_its_own_process(SAMPLE, state) for _ in range(TIMES))
-        figures.append(Figure(f"{SAMPLE}: the first, which compiles", first, "s"))
+        first, *later = (_in_its_own_process(SAMPLE, state) for _ in range(TRAININGS))
+        figures.append(Figure(f"{SAMPLE}: first training, which compiles", first, "s"))
         figures += [below(f"{SAMPLE}: training {number}", took, "s", 40) for number, took in enumerate(later, start=2)]
         try:
             figures.append(below(f"{LARGEST}: training", _in_its_own_process(LARGEST, state), "s", 360))
         except NoUsableData as error:
             print(f"{LARGEST} is skipped: {error}")
-    tell("training", figures)
+    write_report("training", figures)
 
 
 def _in_its_own_process(name: str, state: str) -> float:
-    """Seconds of a training. Raises NoUsableData where the dataset is not there."""
+    """Return the seconds of a training. Raises NoUsableData if the dataset is absent."""
     process = subprocess.run(
         [sys.executable, "-m", __spec__.name, "--train", name, state], stdout=subprocess.PIPE, text=True
     )
@@ -61,14 +65,14 @@ def _in_its_own_process(name: str, state: str) -> float:
     return seconds
 
 
-def _say(name: str, state: str) -> None:
+def _train_and_report(name: str, state: str) -> None:
     try:
         panel, spec = _sample(state) if name == SAMPLE else _real(name, state)
     except NoUsableData as error:
         print(error)
         sys.exit(NO_DATA)
     before = panel.at(fit_candidate.first_cutoff(panel, spec))
-    shutil.rmtree(spec.paths.checkpoints, ignore_errors=True)  # or there is nothing left to train
+    shutil.rmtree(spec.paths.checkpoints, ignore_errors=True)  # otherwise nothing is left to train
     begun = time.perf_counter()
     summary = fit_candidate.train_uncalibrated(before, spec).summary
     report = {

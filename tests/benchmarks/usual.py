@@ -1,12 +1,15 @@
-"""LightGBM as a data scientist would first have it: mlforecast, with the lags and means of its guide for daily data.
+"""LightGBM as a data scientist would first use it: mlforecast, with the lags and means of its guide
+for daily data.
 
-mlforecast wants a pandas below 3, so it is in no extra. Without its own dependencies it runs with ours:
+mlforecast needs pandas below 3, so it is in no extra. Without its own dependencies it runs with
+ours:
 
     uv pip install --no-deps --target FOLDER mlforecast==1.1.0
-    rm -r FOLDER/tests  # it brings tests of its own, which would stand before ours
+    rm -r FOLDER/tests  # its own tests, which would shadow ours
     PYTHONPATH=FOLDER python -m tests.benchmarks.accuracy --models mlforecast
 
-It stands beside the LightGBM of `forecaster.evaluation.baselines`, which knows more of a day and is the harder rival.
+Compare the LightGBM of `forecaster.evaluation.baselines`, which knows more of a day and is the
+stronger rival.
 """
 
 from __future__ import annotations
@@ -35,16 +38,17 @@ PARAMETERS = {
     "random_state": 0,
     "verbosity": -1,
 }
-MOST = 800_000  # rows to learn from: of more depots the last days alone
+MAX_ROWS = 800_000  # rows to train on; with more depots, only the last days
 
 
 def mlforecast(panel: Panel, levels: tuple[float, ...]) -> Predictor:
-    """A model for each step ahead of the log counts, scaled by depot; all levels are the point forecast.
+    """Fit one model per step ahead on the log counts, scaled by depot; all levels are the point
+    forecast.
 
-    Raises MissingExtra where mlforecast is not installed.
+    Raises MissingExtra if mlforecast is not installed.
     """
     if find_spec("mlforecast") is None:
-        raise MissingExtra(f"no package mlforecast; the head of {__file__} says how to install it")
+        raise MissingExtra(f"no package mlforecast; the docstring of {__file__} describes its installation")
     library, transforms = (
         import_optional("mlforecast", "mlforecast"),
         import_optional("mlforecast.target_transforms", "mlforecast"),
@@ -60,8 +64,8 @@ def mlforecast(panel: Panel, levels: tuple[float, ...]) -> Predictor:
         },
         target_transforms=[transforms.LocalStandardScaler()],
     )
-    rows = frames.rows(panel, range(max(0, panel.history - MOST // len(panel.depot_ids)), panel.history))
-    with quietly():  # it warns of lags that lie before the first day
+    rows = frames.rows(panel, range(max(0, panel.history - MAX_ROWS // len(panel.depot_ids)), panel.history))
+    with quietly():  # it warns of lags before the first day
         model.fit(
             rows,
             static_features=[name for name in rows if name.startswith("static_")],
@@ -75,7 +79,7 @@ def mlforecast(panel: Panel, levels: tuple[float, ...]) -> Predictor:
         now = copy.deepcopy(model)
         if at.history > until:
             since = frames.rows(at, range(until, at.history)).drop(columns="weight")
-            now.update(since[since["unique_id"].isin(now.ts.uids)])  # it takes no depot that opened since
+            now.update(since[since["unique_id"].isin(now.ts.uids)])  # it accepts no depot opened since
         ahead = frames.known_ahead(at, range(at.history, at.history + at.horizon), now.ts.uids)
         with quietly():
             predicted = now.predict(at.horizon, X_df=ahead)

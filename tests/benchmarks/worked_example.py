@@ -1,6 +1,7 @@
-"""Measure the worked example beside what became of it, Prophet and the seasonal naive, on the sample's last 30 days.
+"""Compare the worked example with today's default model, Prophet and the seasonal naive, on the
+sample's last 30 days.
 
-python -m tests.benchmarks.worked_example
+    python -m tests.benchmarks.worked_example
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from forecaster.evaluation import backtest, baselines
 from forecaster.evaluation.backtest import Predictor
 from forecaster.model.export import to_onnx
 from forecaster.training import fit_candidate
-from tests.benchmarks.report import ROOT, Figure, tell
+from tests.benchmarks.report import ROOT, Figure, write_report
 
 SAMPLE = ROOT / "data" / "harbor_fleet"
 RIVALS = {"prophet": "Prophet", "seasonal_naive": "seasonal naive"}
@@ -39,19 +40,20 @@ def main() -> None:
         for name, words in RIVALS.items():
             begun = time.perf_counter()
             figures += _judged(words, baselines.fit(name, before, tuple(spec.model.quantiles)), panel, begun)
-    tell("worked_example", figures)
+    write_report("worked_example", figures)
 
 
 def spec_of(name: str, folder: str) -> Spec:
-    """A pipeline file of the sample, with a lake and a state folder of its own in the folder."""
+    """Return the spec of a pipeline file of the sample, with its own lake and state folder in
+    `folder`."""
     return load(SAMPLE / f"{name}.yaml").model_copy(
         update={"state": f"{folder}/{name}", "lake": f"{folder}/{name}/lake"}
     )
 
 
 def panel_of(spec: Spec) -> Panel:
-    """What the night of `make run` knows of the sample."""
-    now = datetime.fromisoformat("2026-11-01T03:15:00-05:00")  # the night that `make run` shows
+    """Return the panel that the run of `make run` knows of the sample."""
+    now = datetime.fromisoformat("2026-11-01T03:15:00-05:00")  # as of the run that `make run` shows
     ingest(spec, now=now)
     return panels.build(read_as_of(spec, as_of=now), spec)
 
@@ -62,8 +64,8 @@ def _judged(name: str, predictor: Predictor, panel: Panel, begun: float) -> list
     return [
         Figure(f"{name}: MAPE", 100 * scores.metrics["mape"], "%"),
         Figure(f"{name}: WAPE", 100 * scores.metrics["wape"], "%"),
-        Figure(f"{name}: 80 % interval covers", 100 * scores.metrics["coverage"], "%"),
-        Figure(f"{name}: to fit", fitted, "s"),
+        Figure(f"{name}: coverage of the 80 % interval", 100 * scores.metrics["coverage"], "%"),
+        Figure(f"{name}: time to fit", fitted, "s"),
     ]
 
 

@@ -1,1 +1,1 @@
-"""Do to a running installation what may happen: which alert comes, which does not, and is a forecast out?"""
+"""Game days: break a running installation on purpose, and check its alerts and its forecast."""

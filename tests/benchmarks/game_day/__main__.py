@@ -1,12 +1,14 @@
-"""Do to a running installation what may happen, and see which alert comes, which does not, and that a forecast is out.
+"""Break a running installation on purpose; check that the expected alerts arrive, no others do, and
+a forecast is out.
 
-make game-day
-python -m tests.benchmarks.game_day --only "two nights killed" --again
-python -m tests.benchmarks.game_day --table
+    make game-day
+    python -m tests.benchmarks.game_day --only "two nights killed" --again
+    python -m tests.benchmarks.game_day --table
 
-Each scenario's result is appended to `--results`; a call goes on with those that have none there. `--folder` keeps the
-installations that scenarios start from. Needs Debian's prometheus, prometheus-alertmanager and faketime; where a file
-system cannot be mounted, the scenario that needs one of its own fails.
+Each scenario's result is appended to `--results`; a later call resumes with the scenarios that have
+no result there. `--folder` keeps the installations that scenarios start from. Needs Debian's
+prometheus, prometheus-alertmanager and faketime. Where no file system can be mounted, the scenario
+that needs its own file system fails.
 """
 
 from __future__ import annotations
@@ -26,17 +28,29 @@ from tests.benchmarks.game_day.stage import staged
 from tests.benchmarks.report import FOLDER, working_folder
 
 PREFIX = "Forecaster"
-SEED = 0  # nothing is drawn
-HEAD = ("what is done", "must", "may", "held back", "heard", "not heard", "forecast out", "passed", "s", "commit")
+SEED = 0  # nothing is random
+HEAD = (
+    "scenario",
+    "must arrive",
+    "may arrive",
+    "must be held back",
+    "arrived",
+    "held back",
+    "forecast published",
+    "passed",
+    "s",
+    "commit",
+)
 
 
 def main() -> None:
     options = _options()
     results = Results(options.results)
     if not options.table:
-        for number in (signal.SIGINT, signal.SIGTERM):  # also in the background: what was started is ended
+        for number in (signal.SIGINT, signal.SIGTERM):  # also in the background: started processes are stopped
             signal.signal(number, signal.default_int_handler)
-        # Programs that are compiled without optimisation do the same work; most of a small night is compiling.
+        # Programs compiled without optimization do the same work, and most of a small run is
+        # compilation.
         os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
         with working_folder(options.folder, "game-day-") as work:
             templates = Templates(work)
@@ -47,7 +61,7 @@ def main() -> None:
 
 
 def one_result(scenario: Scenario, templates: Templates) -> Result:
-    """Play a scenario, and judge what was heard."""
+    """Play a scenario and judge its alerts."""
     environment = dict(os.environ)
     file = templates.put_in_place(scenario.template)
     begun, faults = time.monotonic(), list[str]()
@@ -76,7 +90,7 @@ def one_result(scenario: Scenario, templates: Templates) -> Result:
 
 
 def judged(scenario: Scenario, heard: set[str], fired: set[str], *, is_out: bool) -> list[str]:
-    """What is not as the scenario declares, in sentences."""
+    """Return the deviations from the scenario's declaration, as sentences."""
     allowed = {*scenario.must, *scenario.may, *BESIDES}
     faults = [f"{name} did not come" for name in scenario.must if name not in heard]
     faults += [f"{name} came" for name in sorted(heard - allowed)]
@@ -89,7 +103,7 @@ def _bare(alerts: Iterable[str]) -> set[str]:
 
 
 def table(results: Iterable[Result]) -> list[str]:
-    """A Markdown table in the order of the scenarios; one that was done again counts as it ended last."""
+    """Return a Markdown table in the order of the scenarios; the last result of each counts."""
     last = {result.group: result for result in results}
     lines = [
         f"| {' | '.join(HEAD)} |",
@@ -121,12 +135,14 @@ def _words(names: Sequence[str]) -> str:
 
 def _options(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="*", choices=[*SCENARIOS], help="scenarios, by name")
-    parser.add_argument("--results", type=Path, default=FOLDER / "game_day.jsonl", help="the file that results go to")
-    parser.add_argument("--again", action="store_true", help="repeat those that failed last")
-    parser.add_argument("--table", action="store_true", help="only print the table of the results")
+    parser.add_argument("--only", nargs="*", choices=[*SCENARIOS], help="names of scenarios")
     parser.add_argument(
-        "--folder", type=Path, help="where to work, and keep the installations; one folder for one version"
+        "--results", type=Path, default=FOLDER / "game_day.jsonl", help="file to which results are appended"
+    )
+    parser.add_argument("--again", action="store_true", help="also repeat scenarios whose last result failed")
+    parser.add_argument("--table", action="store_true", help="only print the table of results")
+    parser.add_argument(
+        "--folder", type=Path, help="working folder, which keeps the installations; use one per version"
     )
     return parser.parse_args(words)
 

@@ -1,4 +1,4 @@
-"""What happens to `forecaster up` and to what it has started."""
+"""Faults of `forecaster up` and of the processes that it started."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import signal
 from forecaster.ledger import lease
 from tests.benchmarks.game_day.stage import PARTS, Stage, until
 
-WAIT = 20.0  # seconds in which what must not come would
+WAIT = 20.0  # seconds in which an unexpected alert would arrive
 
 
 def parts_killed(stage: Stage) -> None:
-    """One after the other, each when all is up again."""
+    """Kill the parts one after another, each after all are up again."""
     stage.up()
     stage.watch()
     until(lambda: stage.value("forecaster_publication_timestamp_seconds"), "the ledger was scraped")
@@ -29,7 +29,7 @@ def _is_up_again(stage: Stage, name: str) -> bool:
 
 
 def up_killed(stage: Stage) -> None:
-    """Its parts go on; the next one ends them, and starts its own."""
+    """Kill `up`: its parts keep running; the next `up` stops them and starts its own."""
     process = stage.up()
     stage.watch()
     until(lambda: stage.value("forecaster_publication_timestamp_seconds"), "the ledger was scraped")

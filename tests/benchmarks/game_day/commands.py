@@ -1,4 +1,4 @@
-"""Commands of `forecaster` in a process of their own, and what they said."""
+"""Commands of `forecaster` in separate processes, and their output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LIMIT = 600.0  # seconds for one command
 
 @dataclass(frozen=True)
 class Ending:
-    """How a command ended; `code` is negative where a signal ended it."""
+    """Result of a command; `code` is negative if a signal ended it."""
 
     code: int
     seconds: float
@@ -26,15 +26,15 @@ class Ending:
 
     @property
     def sentence(self) -> str:
-        """The last line that it said."""
+        """The last line of its output."""
         return (self.err.strip() or self.out.strip() or "nothing").splitlines()[-1]
 
 
 def start(folder: Path, *arguments: str, **environment: str) -> tuple[subprocess.Popen[bytes], Path]:
-    """Begin `forecaster …` as the leader of a process group of its own; what it says goes into two files."""
-    said = folder / "said"
-    said.mkdir(exist_ok=True)
-    with (said / "out").open("wb") as out, (said / "err").open("wb") as err:
+    """Start `forecaster …` as the leader of its own process group, with its output in two files."""
+    output = folder / "said"
+    output.mkdir(exist_ok=True)
+    with (output / "out").open("wb") as out, (output / "err").open("wb") as err:
         process = subprocess.Popen(
             [sys.executable, "-m", "forecaster", *arguments],
             cwd=ROOT,
@@ -43,31 +43,32 @@ def start(folder: Path, *arguments: str, **environment: str) -> tuple[subprocess
             env={**os.environ, **environment},
             start_new_session=True,
         )
-    return process, said
+    return process, output
 
 
 def forecaster(folder: Path, *arguments: str, **environment: str) -> Ending:
-    """Run `forecaster …` to its end."""
+    """Run `forecaster …` and wait for it."""
     begun = time.monotonic()
-    process, said = start(folder, *arguments, **environment)
+    process, output = start(folder, *arguments, **environment)
     code = process.wait(LIMIT)
-    return ending(said, code, time.monotonic() - begun)
+    return ending(output, code, time.monotonic() - begun)
 
 
-def ending(said: Path, code: int, seconds: float) -> Ending:
-    out, err = ((said / name).read_text("utf-8", errors="replace") for name in ("out", "err"))
+def ending(output: Path, code: int, seconds: float) -> Ending:
+    out, err = ((output / name).read_text("utf-8", errors="replace") for name in ("out", "err"))
     return Ending(code, seconds, out, err)
 
 
 def expect(end: Ending, *codes: int) -> Ending:
-    """Raises RuntimeError where a command that nobody disturbed ended otherwise."""
+    """Return the result. Raises RuntimeError if an undisturbed command ended with another code."""
     if end.code not in (codes or (0,)):
         raise RuntimeError(f"an undisturbed command ended with {end.code}: {end.err[-2000:]}")
     return end
 
 
 def put_in_place(template: Path, folder: Path) -> Path:
-    """A fresh copy, always at the same place, since the registry writes addresses down; returns its pipeline file."""
+    """Replace `folder` by a fresh copy of a template and return its pipeline file; always the same
+    path, because the registry stores absolute addresses."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(template, folder, symlinks=True)
     return folder / "pipeline.yaml"

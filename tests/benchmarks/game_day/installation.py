@@ -1,6 +1,7 @@
-"""Small installations whose last night was this morning: made once, copied for each scenario, at the same place.
+"""Small installations whose last nightly run was this morning: made once, and copied for each
+scenario to the same path.
 
-The clock of their zone says about noon whenever they are made, so that no scenario meets midnight.
+The time zone is chosen so that it is about noon there, so that no scenario crosses midnight.
 """
 
 from __future__ import annotations
@@ -16,22 +17,22 @@ from tests.benchmarks.game_day.commands import Ending, expect, forecaster
 from tests.benchmarks.game_day.commands import put_in_place as copied
 from tests.flows.tiny import DAYS, DEPOTS, PIPELINE, WEEK
 
-HOUR = 9  # of the nights, local time
-GOOD_FOR = 6 * 3600.0  # seconds for which an installation is of this morning
+HOUR = 9  # of the nightly runs, local time
+GOOD_FOR = 6 * 3600.0  # seconds for which an installation counts as of this morning
 NIGHTS = 3
-DEADLINE, AMPLE = 60, 420  # seconds until the deadline at least: of a night that shall miss it, and that shall not
+DEADLINE, AMPLE = 60, 420  # least seconds until the deadline: of a run that must miss it, and of one that must not
 FAKED = {"FAKETIME_DONT_FAKE_MONOTONIC": "1"}
 PUBLISHED, DEGRADED = 0, 3
 
 
 class Templates:
-    """Installations that scenarios start from, each made when it is first asked for, and kept with the folder."""
+    """Installations that scenarios start from, each made on first use and kept with the folder."""
 
     def __init__(self, work: Path) -> None:
         self.work, self.fleet = work, work / "fleet"
 
     def put_in_place(self, name: str) -> Path:
-        """A fresh copy of a template; its pipeline file."""
+        """Make a fresh copy of a template and return its pipeline file."""
         template = self.work / name
         if not template.exists() or time.time() - template.stat().st_mtime > GOOD_FOR:
             shutil.rmtree(template, ignore_errors=True)
@@ -41,14 +42,14 @@ class Templates:
         return copied(template, self.fleet)
 
     def _make_done(self) -> None:
-        """Three nights, the last of this morning."""
+        """Make three runs, the last of this morning."""
         file = self._make_fleet()
         for back in reversed(range(NIGHTS)):
             write_demand(self.fleet, until=today(file) - timedelta(days=back + 1))
             night(file, as_of=today(file) - timedelta(days=back))
 
     def _make_due(self) -> None:
-        """Two nights, the last of yesterday; what tonight's shall read is there."""
+        """Make two runs, the last of yesterday, and the input of the run that is now due."""
         file = self._make_fleet(warm=self.work / "done")
         for back in reversed(range(1, NIGHTS)):
             write_demand(self.fleet, until=today(file) - timedelta(days=back + 1))
@@ -56,7 +57,8 @@ class Templates:
         write_demand(self.fleet, until=today(file) - timedelta(days=1))
 
     def _make_old(self) -> None:
-        """Two nights of the days before yesterday, by a clock that was two days behind: nothing has run since."""
+        """Make two runs of the days before yesterday, with a clock two days behind; nothing has run
+        since."""
         file = self._make_fleet(warm=self.work / "done")
         for back in (3, 2):
             write_demand(self.fleet, until=today(file) - timedelta(days=back + 1))
@@ -79,9 +81,9 @@ class Templates:
 
 
 def zone() -> str:
-    """A zone in which it is about noon now."""
+    """Return a time zone in which it is about noon now."""
     hours = 12 - datetime.now(UTC).hour
-    return f"Etc/GMT{-hours:+d}"  # whose signs are the other way round
+    return f"Etc/GMT{-hours:+d}"  # the signs of these zone names are inverted
 
 
 def local_now(file: Path) -> datetime:
@@ -95,23 +97,24 @@ def today(file: Path) -> date:
 
 
 def night(file: Path, *, as_of: date | None = None, clock: str = "", codes: tuple[int, ...] = (PUBLISHED,)) -> Ending:
-    """One night, by itself. Raises RuntimeError where it ends otherwise."""
+    """Run one nightly run without Prefect. Raises RuntimeError if it ends with another code."""
     words = ["--as-of", as_of.isoformat()] if as_of else []
     faked = {**FAKED, "LD_PRELOAD": faketime_library(), "FAKETIME": clock} if clock else {}
     return expect(forecaster(file.parent, "run", str(file), "--plain", *words, **faked), *codes)
 
 
 def faketime_library() -> str:
-    """What `faketime` preloads. Raises RuntimeError where it is not installed."""
+    """Return the library that `faketime` preloads. Raises RuntimeError if it is not installed."""
     for place in Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"):
         return str(place)
-    raise RuntimeError("libfaketimeMT.so.1 not found; wanted: apt-get install faketime")
+    raise RuntimeError("libfaketimeMT.so.1 not found; run: apt-get install faketime")
 
 
 def due_now(file: Path, more: str = "", *, least: int = DEADLINE) -> None:
-    """Set the schedule so that a night is due now, with a deadline so many seconds ahead and up to a minute more.
+    """Set the schedule so that a run is due now, with its deadline `least` seconds ahead and up to
+    a minute more.
 
-    Who serves the page has to be started after it.
+    The page must be started afterwards.
     """
     now = local_now(file)
     deadline = (now + timedelta(seconds=least + 59)).replace(second=0, microsecond=0)
@@ -121,7 +124,7 @@ def due_now(file: Path, more: str = "", *, least: int = DEADLINE) -> None:
 
 
 def write_demand(folder: Path, *, until: date, more: tuple[str, ...] = ()) -> None:
-    """Counts of 130 days up to a day, the same for each day whenever they are written."""
+    """Write the counts of 130 days up to a day; the counts of a day are always the same."""
     rows = [
         f"D{depot},{day},{round(30 * (1 + depot) * WEEK[day.weekday()]) + (day.toordinal() * 7 + depot) % 5}"
         for day in (until - timedelta(days=back) for back in reversed(range(DAYS)))

@@ -1,4 +1,4 @@
-"""What happens to a lake in an object store: moto's server, behind a gateway that is slow, refuses or says nothing."""
+"""Faults of a lake in an object store: moto's server behind a gateway that is slow, fails or hangs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def hangs(stage: Stage) -> None:
 
 
 def _while_due(stage: Stage, make: Callable[[Gateway, bool], None]) -> None:
-    """Nothing can be read in time: yesterday's forecast stays, somebody is called, and a later night is out."""
+    """Make the lake unreadable until the deadline: yesterday's forecast stays, on-call staff are
+    alerted, and a later run publishes."""
     gateway, environment = _in_a_bucket(stage)
     due_now(stage.file)
     stage.serve_and_watch()
@@ -50,7 +51,8 @@ def _while_due(stage: Stage, make: Callable[[Gateway, bool], None]) -> None:
 
 
 def _in_a_bucket(stage: Stage) -> tuple[Gateway, dict[str, str]]:
-    """Bring the lake of the installation into a bucket; the way there, and what a night must know of it."""
+    """Move the installation's lake into a bucket; return the gateway, and the environment variables
+    of a run."""
     address = stage.stack.enter_context(s3_server())
     store = fsspec.filesystem("s3", key="testing-key", secret="testing-secret", endpoint_url=address)
     store.mkdir(BUCKET)

@@ -1,4 +1,4 @@
-"""What happens to a night: its training, its schedule, its model, its rows, its compiled programs."""
+"""Faults of a nightly run: its training, schedule, model, rows and compiled programs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tests.benchmarks.game_day.commands import expect, forecaster
 from tests.benchmarks.game_day.installation import AMPLE, due_now, today, write_demand
 from tests.benchmarks.game_day.stage import NotSeen, Stage, until
 
-LIMIT = 120 << 20  # bytes, of which a training wants three times as many
-GROUPS = Path("/sys/fs/cgroup/memory")  # of version 1
-HOURS = 0.045  # of training at the most, past the deadline
+LIMIT = 120 << 20  # bytes; a training needs three times as many
+GROUPS = Path("/sys/fs/cgroup/memory")  # cgroups version 1
+HOURS = 0.045  # maximum of a training, beyond the deadline
 BAD_ROWS = 200
 NEW_JAXLIB = """
 import importlib.metadata
@@ -28,22 +28,24 @@ importlib.metadata.version = lambda name: "99.0" if name == "jaxlib" else known(
 
 
 def training_killed(stage: Stage) -> None:
-    """Two nights whose training the kernel ends for want of memory: the champion forecasts, and it is told."""
+    """Let the kernel kill the training of two runs for lack of memory: the champion forecasts, and
+    an alert reports it."""
     due_now(stage.file, least=AMPLE)
     stage.serve_and_watch()
     group = _memory_group(stage)
     for _ in range(2):
         begun = time.monotonic()
-        process, said = stage.begin("run", str(stage.file), "--plain")
+        process, output = stage.begin("run", str(stage.file), "--plain")
         stage.seen["limit"] = _limit_memory(group, stage.training(process))
-        end = stage.ended(process, said, begun, 3)
+        end = stage.ended(process, output, begun, 3)
         if "training process" not in end.err:
-            raise NotSeen(f"that the training was killed: {end.sentence}")
+            raise NotSeen(f"the run does not report that its training was killed: {end.sentence}")
     stage.hears("ForecasterNightDegraded")
 
 
 def _memory_group(stage: Stage) -> Path | None:
-    """A control group whose kernel kills what takes more memory than the limit; None where none can be made."""
+    """Return a control group whose processes the kernel kills above the memory limit; None if none
+    can be made."""
     group = GROUPS / f"game-day-{os.getpid()}"
     with suppress(OSError):
         group.mkdir(exist_ok=True)
@@ -54,7 +56,7 @@ def _memory_group(stage: Stage) -> Path | None:
 
 
 def _limit_memory(group: Path | None, pid: int) -> str:
-    """Allow a process no more memory; how, in words."""
+    """Limit the memory of a process; return a description of the limit."""
     if group is not None:
         (group / "cgroup.procs").write_text(str(pid), "ascii")
         return f"control group, {LIMIT >> 20} MiB"
@@ -69,7 +71,8 @@ def _remove(group: Path) -> None:
 
 
 def killed_twice(stage: Stage) -> None:
-    """The second night closes the row of the first, a third that of the second, and goes through."""
+    """Kill two runs: the second closes the ledger's row of the first, a third that of the second,
+    and succeeds."""
     due_now(stage.file)
     stage.serve_and_watch()
     for _ in range(2):
@@ -82,25 +85,26 @@ def killed_twice(stage: Stage) -> None:
 
 
 def training_hangs(stage: Stage) -> None:
-    """It is ended when its time is over, and the champion forecasts."""
+    """Suspend a training: it is ended at its time limit, and the champion forecasts."""
     due_now(stage.file, f", max_training_hours: {HOURS}")
     stage.serve_and_watch()
     begun = time.monotonic()
-    process, said = stage.begin("run", str(stage.file), "--plain")
+    process, output = stage.begin("run", str(stage.file), "--plain")
     os.kill(stage.training(process), signal.SIGSTOP)
     stage.hears("ForecasterNightMissing")
-    end = stage.ended(process, said, begun, 3)
+    end = stage.ended(process, output, begun, 3)
     if "max_training_hours" not in end.err:
-        raise NotSeen(f"that the training was ended: {end.sentence}")
+        raise NotSeen(f"the run does not report that its training was ended: {end.sentence}")
     stage.is_over("ForecasterNightMissing")
 
 
 def missed(stage: Stage) -> None:
-    """Made by a clock that was two days behind; the page shows what it has, and says so."""
+    """Start from an installation made with a clock two days behind: the page shows its last
+    forecast, and an alert reports the missing runs."""
     stage.serve_and_watch()
     stage.hears("ForecasterNightMissing")
     if not stage.answers():
-        raise NotSeen("the page shows nothing of two days ago")
+        raise NotSeen("the page does not show the forecast of two days ago")
     until(lambda: "ForecasterForecastStale" in stage.fired(), "ForecasterForecastStale fires")
     stage.night(0, 3)
     stage.is_over("ForecasterNightMissing")
@@ -116,7 +120,8 @@ def registry_away(stage: Stage) -> None:
 
 
 def no_model(stage: Stage) -> None:
-    """The next refresh forecasts by the seasonal naive; with the bundle back the champion does again."""
+    """Remove the champion's bundle: the next refresh forecasts by the seasonal naive, and by the
+    champion again after the bundle is back."""
     bundles, aside = load(stage.file).paths.bundles, stage.folder / "bundles"
     stage.serve_and_watch()
     bundles.rename(aside)
@@ -159,7 +164,7 @@ def empty_cache_deploying(stage: Stage) -> None:
 
 
 def new_jaxlib(stage: Stage) -> None:
-    """The training says another version of jaxlib; no program is in the cache, which was to be expected."""
+    """Train with a patched version of jaxlib: no program is in the cache, which is expected."""
     due_now(stage.file, least=AMPLE)
     stage.serve_and_watch()
     patch = stage.folder / "patch"
@@ -167,7 +172,7 @@ def new_jaxlib(stage: Stage) -> None:
     (patch / "sitecustomize.py").write_text(NEW_JAXLIB, "utf-8")
     shutil.rmtree(load(stage.file).paths.jax_cache)
     stage.night(0, PYTHONPATH=str(patch))
-    until(lambda: stage.value("forecaster_compile_cache_misses > 0"), "what was compiled is scraped")
+    until(lambda: stage.value("forecaster_compile_cache_misses > 0"), "the compiled programs are scraped")
     if not stage.value("forecaster_run_versions_changed == 1"):
-        raise NotSeen("that the versions changed")
+        raise NotSeen("the metrics do not show the changed versions")
     stage.quiet(15)

@@ -1,4 +1,4 @@
-"""What happens to the page, its ledger and its alarm."""
+"""Faults of the page, its ledger and its alarm."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.benchmarks.game_day.readers import reading
 from tests.benchmarks.game_day.stage import NotSeen, Stage, until
 from tests.e2e.on_call import running
 
-HOUR = 60.0  # seconds that an hour of the rules takes
+HOUR = 60.0  # seconds that an hour of the alert rules takes
 RATE, SECONDS, EVERY = 50, 60, 10
 MIB = 1 << 20
 
@@ -37,7 +37,7 @@ def killed(stage: Stage) -> None:
 
 
 def one_of_two(stage: Stage) -> None:
-    """Another pipeline, whose listener goes on, must not hide that this one is silent."""
+    """Kill one page of two pipelines: the other's metrics must not hide that this one is silent."""
     other = stage.folder / "other"
     other.mkdir()
     shutil.copy(stage.file.parent / "demand.csv", other)
@@ -57,17 +57,17 @@ def one_of_two(stage: Stage) -> None:
 
 
 def alarm_killed(stage: Stage) -> None:
-    """Whoever waits for the heartbeat hears that nothing comes any more."""
+    """Kill Alertmanager: the receiver of the heartbeat notices that it stops."""
     stage.serve_and_watch()
     beats = stage.person.heard.setdefault("heartbeat", [])
-    until(lambda: len(beats) > 2, "heartbeats come")
+    until(lambda: len(beats) > 2, "heartbeats arrive")
     stage.person.processes["prometheus-alertmanager"].kill()
     stage.quiet(2)
     before = len(beats)
-    stage.quiet(10)  # in which ten would have come
+    stage.quiet(10)  # long enough for ten heartbeats
     stage.seen["heartbeats"] = f"{before}, then {len(beats) - before}"
     if len(beats) > before:
-        raise NotSeen("the heartbeat goes on without Alertmanager")
+        raise NotSeen("heartbeats continue without Alertmanager")
 
 
 def ledger_away(stage: Stage) -> None:
@@ -81,11 +81,11 @@ def ledger_away(stage: Stage) -> None:
         for file in away.iterdir():
             file.rename(stage.state / file.name)
         stage.is_over("ForecasterSilent")
-    stage.seen["readers"] = f"{answers.error_share:.0%} errors of {answers.statuses.total()} answers meanwhile"
+    stage.seen["readers"] = f"{answers.error_share:.0%} errors in {answers.statuses.total()} answers"
 
 
 def ledger_full(stage: Stage) -> None:
-    """The state folder lies on a disk of its own, which something else fills to the last byte."""
+    """Put the state folder on a disk of its own, and fill the disk to the last byte."""
     state, aside = stage.state, stage.folder / "aside"
     shutil.copytree(state, aside)
     size = sum(path.stat().st_size for path in aside.rglob("*") if path.is_file()) + 16 * MIB
@@ -116,7 +116,7 @@ def _fill(file: Path) -> None:
 
 
 def flood(stage: Stage) -> None:
-    """Readers at a rate that a large fleet has at five in the morning, while publications arrive."""
+    """Read at the rate of a large fleet at five in the morning, while publications arrive."""
     stage.serve_and_watch()
     with reading(stage.page_port, RATE) as answers:
         published = _publish_every(stage.file, EVERY, SECONDS)
@@ -127,20 +127,21 @@ def flood(stage: Stage) -> None:
     )
     stage.quiet(5)
     if answers.error_share > 0.001:
-        raise NotSeen(f"answers without errors: {answers.error_share:.2%} were")
+        raise NotSeen(f"{answers.error_share:.2%} of the answers were errors")
 
 
 def _publish_every(file: Path, pause: float, seconds: float) -> int:
-    """Show again what is shown, as a publication of its own, every so many seconds; how many went out."""
+    """Publish the current publication again under a new run every `pause` seconds; return the
+    number of publications."""
     spec, begun = load(file), time.monotonic()
     with Ledger.open(spec.ledger_url) as ledger:
         head = ledger.current(spec.name)
         assert head is not None, f"{file}: nothing is published"
-        shown = ledger.whole(head)
+        publication = ledger.whole(head)
         for number in range(1, int(seconds // pause) + 1):
             time.sleep(max(0.0, begun + number * pause - time.monotonic()))
             run_id, now = f"again-{number}", datetime.now(UTC)
-            ledger.start_run(run_id, pipeline=spec.name, as_of=shown.as_of, spec_digest=spec.digest)
-            ledger.publish(replace(shown, run_id=run_id, published_at=now))
+            ledger.start_run(run_id, pipeline=spec.name, as_of=publication.as_of, spec_digest=spec.digest)
+            ledger.publish(replace(publication, run_id=run_id, published_at=now))
             ledger.finish_run(run_id, "published", 0, None)
     return int(seconds // pause)

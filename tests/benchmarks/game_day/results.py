@@ -1,4 +1,5 @@
-"""Results of trials, a line of JSON each, appended to a file: a benchmark of hours goes on in pieces."""
+"""Results of trials, one JSON line each, appended to a file, so that a benchmark of hours can be
+resumed."""
 
 from __future__ import annotations
 
@@ -14,25 +15,29 @@ from typing import Any
 from tests.benchmarks.report import ROOT
 
 RULES = 4
-"""Of judging a trial: a higher number wherever a rule changes, after which those judged before count no more.
+"""Version of the rules that judge a trial: incremented when a rule changes; results of earlier
+versions no longer count.
 
-2: the files of a checkpoint's arrays count as one, the cache of compiled programs may grow, damage that is named when
-it is read counts as named, and so does what an override says of a page that waits.
-3: two checkpoints may lie beside the twin's one; a night that was stopped while it wrote has to go on, and so has one
-that was stopped without the lease.
-4: no flow run may be at work in Prefect's database after the next night.
+2: the files of a checkpoint's arrays count as one; the cache of compiled programs may grow; damage
+counts as reported if it is reported on reading, and so does the message of an override about a
+waiting page.
+
+3: two checkpoints may exist where the twin has one; a run stopped while it wrote must be resumed,
+and so must one stopped without the lease.
+
+4: no flow run may be running in Prefect's database after the next nightly run.
 """
 
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a trial, which its group, its number and the seed make what it is."""
+    """Result of a trial, which is identified by group, number and seed."""
 
     group: str  # such as "killed: predict"
     number: int
     seed: int
-    faults: list[str]  # empty: all is as if nothing had happened
-    outcome: str  # such as "at work": the kill met a living process
+    faults: list[str]  # empty if everything is as after an undisturbed run
+    outcome: str  # such as "at work": the kill hit a living process
     about: dict[str, Any] = field(default_factory=dict)  # mode, instant as a share of the undisturbed run, place
     commit: str = ""
     at: str = ""
@@ -58,14 +63,15 @@ class Results:
         print(text, flush=True)
 
     def read(self) -> list[Result]:
-        """All that were judged by today's rules, in the order in which they came."""
+        """Return the results judged by the current rules, in the order of the file."""
         if not self.file.exists():
             return []
         lines = (json.loads(line) for line in self.file.read_text("utf-8").splitlines() if line.strip())
         return [Result(**line) for line in lines if line["rules"] == RULES]
 
     def left(self, group: str, numbers: Iterable[int], seed: int, *, again: bool) -> Iterator[int]:
-        """Those numbers of a group's trials that have no result yet; with `again`, also of those that failed last."""
+        """Yield the numbers of a group's trials without a result; with `again`, also those that
+        failed last."""
         last = {result.key: result for result in self.read()}
         for number in numbers:
             result = last.get((group, seed, number))
@@ -74,7 +80,8 @@ class Results:
 
 
 def table(results: Iterable[Result]) -> list[str]:
-    """A Markdown table of groups: a trial that was done again counts as it ended last; what failed at first is told."""
+    """Return a Markdown table of groups: the last result of a repeated trial counts, and earlier
+    failures are mentioned."""
     trials: defaultdict[str, defaultdict[tuple[str, int, int], list[Result]]] = defaultdict(lambda: defaultdict(list))
     for result in results:
         trials[result.group][result.key].append(result)
@@ -95,7 +102,7 @@ def table(results: Iterable[Result]) -> list[str]:
 
 
 def _commit() -> str:
-    """The commit that is tried, with a mark where files differ from it."""
+    """Return the commit under test, marked if the working tree differs from it."""
     words = ["git", "describe", "--always", "--dirty", "--abbrev=7", "--exclude=*"]
     process = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     return process.stdout.strip() or "unknown"

@@ -1,4 +1,5 @@
-"""What is done on a game day, and which alerts a person must hear of it: a row each. Any other alert is a fault."""
+"""Scenarios of a game day, one row each, with the alerts that must reach on-call staff; any other
+alert is a fault."""
 
 from __future__ import annotations
 
@@ -10,24 +11,25 @@ from tests.benchmarks.game_day.patience import FACTOR
 from tests.benchmarks.game_day.stage import Stage
 
 BESIDES = ("NightSlow", "WorseThanJudged", "IntervalsOff", "PromotionsFrozen", "Drift")
-"""What any scenario with a night may bring besides: usual is what the two nights before took on a busy machine, and a
-model of three epochs keeps no promise on accuracy once the first counts come in."""
+"""Alerts that any scenario with a nightly run may raise in addition: the usual duration is that of
+the two runs before, on a busy machine, and a model of three epochs misses its accuracy objectives
+as soon as the first actuals arrive."""
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """Names are of alerts, without `Forecaster`."""
+    """A scenario; names of alerts have no prefix `Forecaster`."""
 
     name: str
     play: Callable[[Stage], None]
     must: tuple[str, ...] = ()
     held_back: tuple[str, ...] = ()
-    """Which must fire, and no person may hear of them."""
+    """Alerts that must fire, but must not reach anyone."""
     may: tuple[str, ...] = ()
     template: str = "done"
     factor: int = FACTOR
     is_out: bool = True
-    """Whether the page must show a forecast when it is over."""
+    """True if the page must show a forecast at the end."""
 
 
 SCENARIOS: Mapping[str, Scenario] = {

@@ -1,4 +1,4 @@
-"""A running installation with its Prometheus, its Alertmanager and whoever is on call, for one scenario."""
+"""A running installation with its Prometheus, Alertmanager and on-call staff, for one scenario."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from tests.benchmarks.game_day.patience import divided
 from tests.e2e.on_call import OnCall, ask, running, watched
 from tests.ports import free_port
 
-PATIENCE = 150.0  # seconds for whatever has to come, on a busy machine
-GRACE = 60.0  # seconds that `up` has to end
-TOLD = ("page", "ticket")  # receivers of what a person hears
+PATIENCE = 150.0  # seconds to wait for any expected event, on a busy machine
+GRACE = 60.0  # seconds in which `up` must end
+RECEIVERS = ("page", "ticket")  # receivers that notify people
 
 
 class NotSeen(AssertionError):
-    """What had to come did not, in the time that it had."""
+    """An expected event did not happen in time."""
 
 
 class Stage:
-    """What a scenario acts on: the pipeline file, the page at a port, and what was heard of it."""
+    """The objects of a scenario: the pipeline file, the page at a port, and the alerts about it."""
 
     def __init__(self, file: Path, folder: Path, factor: int, stack: ExitStack) -> None:
         self.file, self.folder, self.factor = file, folder, factor
         self.page_port, self.metrics_port, self.other_port = free_port(), free_port(), free_port()
         self.seen: dict[str, Any] = {}
-        """What there is to tell of this time, for the table."""
+        """Observations of this run for the table."""
         self.stack = stack
         self.person = OnCall()
 
@@ -47,12 +47,12 @@ class Stage:
         return load(self.file).paths.folder
 
     def watch(self, *more_ports: int) -> None:
-        """Prometheus and Alertmanager begin to look."""
+        """Start Prometheus and Alertmanager."""
         targets = [self.metrics_port, *more_ports]
         self.person = self.stack.enter_context(watched(self.folder, targets, divided(self.factor)))
 
     def serve(self) -> subprocess.Popen[bytes]:
-        """The page with its metrics, which nobody starts again; returns once it answers."""
+        """Start the page with its metrics, without a supervisor; return once it answers."""
         command = (sys.executable, "-m", "forecaster", "serve", str(self.file), "--port", str(self.page_port))
         page = self.stack.enter_context(
             running((*command, "--metrics", f"127.0.0.1:{self.metrics_port}"), self.folder, "page")
@@ -61,83 +61,84 @@ class Stage:
         return page
 
     def serve_and_watch(self, *more_ports: int) -> subprocess.Popen[bytes]:
-        """Both, and wait until what the ledger says was scraped."""
+        """Start both, and wait until the metrics of the ledger are scraped."""
         page = self.serve()
         self.watch(*more_ports)
         until(lambda: self.value("forecaster_publication_timestamp_seconds"), "the ledger was scraped")
         return page
 
     def answers(self) -> bool:
-        """Whether the page shows depots of a publication."""
+        """Return True if the page shows depots of a publication."""
         with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{self.page_port}/", timeout=30) as answer:
             return answer.status == 200 and b"/depot/" in answer.read()
         return False
 
     def value(self, query: str) -> list[Any]:
-        """What Prometheus says just now: (labels, value) of each series."""
+        """Return Prometheus' current result of a query, one entry per series; empty if it does not
+        answer."""
         with suppress(OSError):
             answer = ask(f"{self.person.prometheus}/api/v1/query?query={urllib.request.quote(query)}")  # type: ignore[attr-defined]
             return list(answer["data"]["result"])
         return []
 
     def heard(self, status: str = "firing") -> set[str]:
-        """The alerts that a person was told of."""
-        return {name for receiver in TOLD for name, s in self.person.alerts(receiver) if s == status}
+        """Return the alerts that were sent to people."""
+        return {name for receiver in RECEIVERS for name, s in self.person.alerts(receiver) if s == status}
 
     def fired(self) -> set[str]:
-        """The alerts that ever fired in Prometheus, held back or not."""
+        """Return the alerts that fired in Prometheus in the last two hours, inhibited or not."""
         rows = self.value('max_over_time(ALERTS{alertstate="firing"}[2h])')
         return {row["metric"]["alertname"] for row in rows}
 
     def hears(self, *alerts: str, status: str = "firing", within: float = PATIENCE) -> None:
-        """Wait until a person was told of all of them."""
+        """Wait until people were notified of all these alerts."""
         begun = time.monotonic()
         for alert in alerts:
             until(lambda name=alert: name in self.heard(status), f"{alert} is {status}", within)  # type: ignore[misc]
         self.seen[f"{status} after"] = f"{time.monotonic() - begun:.0f} s"
 
     def is_over(self, *alerts: str) -> None:
-        """Wait until a person was told that they are."""
+        """Wait until people were notified that these alerts are resolved."""
         self.hears(*alerts, status="resolved")
 
     def quiet(self, seconds: float) -> None:
-        """Let time pass, in which what must not come would."""
+        """Let time pass in which an unexpected alert would arrive."""
         time.sleep(seconds)
 
     def begin(self, *words: str, **environment: str) -> tuple[subprocess.Popen[bytes], Path]:
-        """Begin `forecaster …`, which is killed where it is not over when the scenario is."""
-        process, said = start(self.file.parent, *words, **environment)
+        """Start `forecaster …`; it is killed if it still runs at the end of the scenario."""
+        process, output = start(self.file.parent, *words, **environment)
         self.stack.callback(_killed, process)
-        return process, said
+        return process, output
 
     def night(self, *codes: int, **environment: str) -> Ending:
-        """A whole night as of now. Raises NotSeen where it ends with another exit code."""
+        """Run a whole nightly run as of now. Raises NotSeen if it ends with another exit code."""
         begun = time.monotonic()
-        process, said = self.begin("run", str(self.file), "--plain", **environment)
-        return self.ended(process, said, begun, *codes)
+        process, output = self.begin("run", str(self.file), "--plain", **environment)
+        return self.ended(process, output, begun, *codes)
 
-    def ended(self, process: subprocess.Popen[bytes], said: Path, begun: float, *codes: int) -> Ending:
-        end = ending(said, process.wait(600), time.monotonic() - begun)
+    def ended(self, process: subprocess.Popen[bytes], output: Path, begun: float, *codes: int) -> Ending:
+        end = ending(output, process.wait(600), time.monotonic() - begun)
         self.seen.setdefault("nights", []).append(
             {"code": end.code, "seconds": round(end.seconds), "said": end.sentence}
         )
         if end.code not in (codes or (0,)):
-            raise NotSeen(f"the night ended with {end.code}: {end.sentence}")
+            raise NotSeen(f"the run ended with {end.code}: {end.sentence}")
         return end
 
     def training(self, night: subprocess.Popen[bytes]) -> int:
-        """The process that trains for a night, once it is there."""
+        """Wait for the training process of a nightly run and return its id."""
 
         def of_night() -> int | None:
             if night.poll() is not None:
-                raise NotSeen(f"the night ended with {night.returncode} before it trained")
+                raise NotSeen(f"the run ended with {night.returncode} before it trained")
             children = _children(night.pid)
             return next((pid for pid in children if "forecaster.training.train" in _command(pid)), None)
 
         return int(until(of_night, "the training has begun"))
 
     def up(self) -> subprocess.Popen[bytes]:
-        """Everything, by `forecaster up`; returns once all is."""
+        """Start everything with `forecaster up`; return once all parts are up."""
         ports = {
             "prefect": self.other_port,
             "mlflow": free_port(),
@@ -152,13 +153,13 @@ class Stage:
         return process
 
     def _is_up(self, pid: int) -> bool:
-        """Whether all parts are, as this `up` has written down, and no earlier one."""
+        """Return True if all parts are up, recorded by this `up` and not by an earlier one."""
         record = local_stack.read_record(load(self.file))
         is_of_this = record is not None and lease.process_id(str(record["holder"])) == pid
         return is_of_this and all(self.part(name)["state"] in ("up", "done") for name in PARTS)
 
     def part(self, name: str) -> Mapping[str, Any]:
-        """What `up` has written down of a part."""
+        """Return the record that `up` has written of a part."""
         record = local_stack.read_record(load(self.file))
         with suppress(KeyError, TypeError):
             part: Mapping[str, Any] = (record or {})["parts"][name]
@@ -166,7 +167,7 @@ class Stage:
         return {"state": "unknown", "process": None, "restarts": 0}
 
     def _end_parts(self) -> None:
-        """What an `up` that was killed has left."""
+        """Kill the parts that a killed `up` has left."""
         for name in PARTS:
             if process := self.part(name)["process"]:
                 processes.kill_group(process)
@@ -175,20 +176,20 @@ class Stage:
 PARTS = ("prefect", "mlflow", "page", "deploy", "worker")
 
 
-def until(true: Any, what: str, seconds: float = PATIENCE) -> Any:
-    """Wait until something is true, and return it. Raises NotSeen where it never is."""
+def until(condition: Any, description: str, seconds: float = PATIENCE) -> Any:
+    """Wait until a condition is true and return its value. Raises NotSeen if it never is."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         with suppress(OSError):
-            if value := true():
+            if value := condition():
                 return value
         time.sleep(0.2)
-    raise NotSeen(f"after {seconds:.0f} s: not yet {what}")
+    raise NotSeen(f"not true within {seconds:.0f} s: {description}")
 
 
 @contextmanager
 def staged(file: Path, folder: Path, factor: int) -> Iterator[Stage]:
-    """A stage, all of whose processes are gone when this is left."""
+    """Yield a stage; all its processes are stopped afterwards."""
     with ExitStack() as stack:
         yield Stage(file, folder, factor, stack)
 

@@ -1,1 +1,2 @@
-"""Forecasting tasks that others published scores of, rebuilt from data at hand, and our model's line among theirs."""
+"""Forecasting tasks with published scores, rebuilt from local data, and our model's results among
+the published ones."""

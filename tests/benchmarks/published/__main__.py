@@ -1,15 +1,17 @@
-"""Our model's line among published ones, on forecasting tasks that are rebuilt from data at hand.
+"""Compare our model with published ones on forecasting tasks that are rebuilt from local data.
 
-python -m tests.benchmarks.published [--tasks a,b] [--preset quick] [--seeds 1] [--mean-of-seeds] [--retrain] [--again]
-[--prove]
+    python -m tests.benchmarks.published [--tasks a,b] [--preset quick] [--seeds 1] [--mean-of-seeds]
+        [--retrain] [--again] [--prove]
 
-First the windows are proved: the seasonal naive meets its published MASE and WAPE, or the one of them that is
-published, in them to three digits, else nothing of that task is printed but both numbers. Then our model is trained
-once before the first cutoff (`--retrain`: before each), directly for the task's horizon, and forecasts all windows.
-Nothing is chosen on these windows. A score has no rank where none is published, no ratio where Chronos-2 has none.
-Each result is a line of var/bench/published.jsonl as soon as it is there, and its quantiles a file of
-var/bench/published/quantiles: a run that was stopped goes on, `--again` measures anew. `--mean-of-seeds` adds the line
-of one forecast more, the mean of the seeds' quantiles.
+First the windows are verified: in them the seasonal naive must reproduce its published MASE and
+WAPE, or the published one of the two, to three digits; otherwise only both numbers are printed and
+the task is skipped. Then our model is trained once before the first cutoff (`--retrain`: before
+each), directly for the task's horizon, and forecasts all windows. Nothing is tuned on these
+windows. A score without published values has no rank, and without a score of Chronos-2 no ratio.
+
+Each result is appended at once to var/bench/published.jsonl, and its quantiles are a file in
+var/bench/published/quantiles, so that an interrupted run can be resumed; `--again` measures again.
+`--mean-of-seeds` adds a line for one more forecast, the mean of the seeds' quantiles.
 """
 
 from __future__ import annotations
@@ -45,29 +47,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", default=",".join(task.name for task in TASKS))
     parser.add_argument("--preset", default="quick", choices=("quick", "nightly", "best"))
-    parser.add_argument("--seeds", type=int, default=1, help="how many, from seed 0 on")
-    parser.add_argument("--mean-of-seeds", action="store_true", help="forecast the mean of all seeds' quantiles too")
+    parser.add_argument("--seeds", type=int, default=1, help="number of seeds, from 0 on")
+    parser.add_argument("--mean-of-seeds", action="store_true", help="also score the mean of all seeds' quantiles")
     parser.add_argument("--retrain", action="store_true", help="train before each window, not only before the first")
-    parser.add_argument("--again", action="store_true", help="measure anew what was measured before")
-    parser.add_argument("--prove", action="store_true", help="prove the windows, and no more")
+    parser.add_argument("--again", action="store_true", help="measure again instead of reading earlier results")
+    parser.add_argument("--prove", action="store_true", help="only verify the windows")
     options = parser.parse_args()
-    wanted = options.tasks.split(",")
-    if unknown := set(wanted) - {task.name for task in TASKS}:
-        parser.error(f"unknown tasks {sorted(unknown)}; wanted some of {', '.join(task.name for task in TASKS)}")
+    names = options.tasks.split(",")
+    if unknown := set(names) - {task.name for task in TASKS}:
+        parser.error(f"unknown tasks {sorted(unknown)}; choose from {', '.join(task.name for task in TASKS)}")
     if options.mean_of_seeds and options.seeds < 2:
-        parser.error("--mean-of-seeds wants --seeds 2 or more")
+        parser.error("--mean-of-seeds requires --seeds 2 or more")
     published, lines = ranking.published_scores(), []
-    for task in (task for task in TASKS if task.name in wanted):
+    for task in (task for task in TASKS if task.name in names):
         try:
             lines += our_lines(task, published.get(task.name, {}), options)
         except (FileNotFoundError, WindowsDiffer) as error:
-            print(f"{task.name} is left out: {error}", flush=True)
+            print(f"{task.name} is skipped: {error}", flush=True)
     if lines:
         _show(lines, published)
 
 
 def our_lines(task: PublishedTask, published: Mapping[str, ranking.Line], options: argparse.Namespace) -> list[OurLine]:
-    """Our lines on a task whose windows are proved; those measured before are read."""
+    """Return our lines on a task whose windows are verified; earlier results are read."""
     frame = task.read()
     table = aligned(frame)
     naive = published.get(ranking.NAIVE, {})
@@ -99,12 +101,13 @@ def our_lines(task: PublishedTask, published: Mapping[str, ranking.Line], option
 
 
 def quantiles_file(setting: Setting) -> Path:
-    """Where the quantiles of a result are, an array (series, horizon, levels) a window."""
+    """Return the file of a result's quantiles: one array (series, horizon, levels) per window."""
     return RESULTS.with_suffix("") / "quantiles" / f"{checkpoint_folder(setting).name}.npz"
 
 
 def mean_quantiles(files: Sequence[Path]) -> list[Doubles]:
-    """The mean over files of the quantiles of each window, sorted as those of each file are."""
+    """Return the mean over files of each window's quantiles; it is sorted, as the quantiles of each
+    file are."""
     seeds = []
     for path in files:
         with np.load(path, allow_pickle=False) as windows:
@@ -129,14 +132,14 @@ def _line(setting: Setting, results: Sequence[Result]) -> OurLine:
 
 
 def _line_of_mean(setting: Setting, results: Sequence[Result], scores: ranking.Line) -> OurLine:
-    """The line of the seeds' mean, which takes the seconds of all of them."""
+    """Return the line of the seeds' mean; its seconds are the sum over all seeds."""
     variant = f"{_variant(setting)}, mean of {len(results)} seeds"
     seconds = (sum(result[f"{work}_seconds"] for result in results) for work in ("training", "inference"))
     return OurLine(setting.task, variant, scores, len(results), *seconds, is_mean=True)
 
 
 def write_result(setting: Setting, windows: list[dict[str, float]], training: float, inference: float) -> Result:
-    """The result as a line of its file, behind what a run that was killed may have left of one."""
+    """Append the result to its file as a line, after any partial line of a killed run."""
     result = {
         "setting": asdict(setting),
         "scores": mean_scores(windows),
@@ -153,7 +156,7 @@ def write_result(setting: Setting, windows: list[dict[str, float]], training: fl
 
 
 def earlier_result(setting: Setting) -> Result | None:
-    """What was measured before of the same setting, the last where it was measured again; half a line is none."""
+    """Return the last earlier result of the same setting, if any; partial lines are ignored."""
     same = None
     for line in RESULTS.read_text("utf-8").splitlines() if RESULTS.exists() else ():
         with suppress(json.JSONDecodeError):
@@ -166,11 +169,13 @@ def _show(lines: Sequence[OurLine], published: Mapping[str, Mapping[str, ranking
     for task in dict.fromkeys(line.task for line in lines):
         of_task = [line for line in lines if line.task == task]
         print(f"\n### {task}\n\n{ranking.task_table(of_task, published[task])}")
-    print(f"\n### ours, with the rank among {ranking.count_models(lines, published)} published models and itself\n")
+    print(
+        f"\n### our model, with its rank among {ranking.count_models(lines, published)} published models and itself\n"
+    )
     print(ranking.summary_table(lines, published))
     for is_mean in sorted({line.is_mean for line in lines}):
         alike = [line for line in reversed(lines) if line.is_mean is is_mean]
-        first = {line.task: line for line in alike}  # of each task the variant that knew no more than the others
+        first = {line.task: line for line in alike}  # of each task the variant that knew no more than the other models
         print(f"\n{ranking.over_all(list(first.values())[::-1], published)}")
     print(f"\n{machine()}")
     PICTURE.write_text(ranking.picture(lines, published), "utf-8")

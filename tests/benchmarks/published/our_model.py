@@ -1,9 +1,11 @@
-"""Our model on a published task: trained once before the first cutoff, or before each one, and asked at every cutoff.
+"""Our model on a published task: trained once before the first cutoff, or before each, and used at
+every cutoff.
 
-A panel holds what was known at its cutoff and nothing else, built by the night's own code; no panel of a later day is
-cut off. Where series end on different days, a window has several cutoffs: each series is forecast at its own. For
-training each series is known up to its own first cutoff. Intervals are calibrated as in a backtest: on held-out days
-before the training's cutoff, and then on the windows that have passed.
+A panel contains only what was known at its cutoff. It is built by the code of the nightly run,
+never cut from a panel of a later day. If series end on different days, a window has several
+cutoffs, and each series is forecast at its own. For training, each series is known up to its own
+first cutoff. Intervals are calibrated as in a backtest: on held-out days before the cutoff of the
+training, and then on the windows that have passed.
 """
 
 from __future__ import annotations
@@ -37,13 +39,13 @@ from tests.benchmarks.report import FOLDER
 
 NO_EVENTS = ("date", "kind", "name", "depot_id", "city", "subdivision", "country")
 MORNING = timedelta(hours=6)
-BATCH = 64  # series that are forecast together where not all are
-STATE = FOLDER / "published"  # keeps compiled programs, which the variants and seeds of a task share
+BATCH = 64  # series per forecast if only some of them are forecast
+STATE = FOLDER / "published"  # compiled programs, which the variants and seeds of a task share
 
 
 @dataclass(frozen=True)
 class Setting:
-    """How our model is made for a task: what a result is measured of."""
+    """Variant of our model for a task, which identifies a result."""
 
     task: str
     holidays: bool
@@ -54,15 +56,15 @@ class Setting:
 
 @dataclass(frozen=True)
 class TaskForecasts:
-    """Quantiles of every window, and what they took."""
+    """Quantiles of every window, and the seconds of training and inference."""
 
-    quantiles: tuple[Doubles, ...]  # (series of the window, horizon, levels) a window
-    training_seconds: float  # with the first calibration, and panels for it
-    inference_seconds: float  # with panels
+    quantiles: tuple[Doubles, ...]  # (series of the window, horizon, levels) per window
+    training_seconds: float  # including the first calibration and its panels
+    inference_seconds: float  # including panels
 
 
-class Teller:
-    """What is known of a task's series at any cutoff, as panels of all of them in their own order."""
+class PanelBuilder:
+    """Panels of a task's series as of any cutoff, with all series in their own order."""
 
     def __init__(self, task: PublishedTask, frame: pd.DataFrame, table: SeriesTable, spec: Spec) -> None:
         self._spec, self._table, self._zone = spec, table, ZoneInfo(task.timezone)
@@ -72,7 +74,8 @@ class Teller:
         self._depots = _depots(task, frame)
 
     def panel(self, cutoffs: Days, encoding: Encoding | None = None) -> Panel:
-        """The panel at the latest of the series' own cutoffs, (series,), each series known up to its own."""
+        """Return the panel at the latest of the series' cutoffs, (series,); each series is known up
+        to its own."""
         latest: date = cutoffs.max().astype(object)
         is_past = self._day <= cutoffs[self._row]
         in_reach = ~is_past & (self._day <= np.datetime64(latest) + self._spec.horizon) & self._ahead
@@ -86,16 +89,16 @@ class Teller:
 
 
 def spec_of(task: PublishedTask, setting: Setting, state: Path) -> Spec:
-    """The pipeline of a task, as a pipeline file would declare it."""
+    """Return the pipeline of a task, as a pipeline file would declare it."""
     source = {"kind": "parquet", "path": str(task.file)}
     opened = {} if task.is_open is None else {"open": task.is_open}
-    known = {"known_future": list(task.known_future)}
+    ahead = {"known_future": list(task.known_future)}
     return Spec.model_validate(
         {
             "name": task.name.lower(),
             "timezone": task.timezone,
             "horizon": task.horizon,
-            # A series that is asked for is in business, however long it was silent.
+            # A requested series is in business, however long it had no counts.
             "demand": {
                 "source": source,
                 "columns": opened,
@@ -103,7 +106,7 @@ def spec_of(task: PublishedTask, setting: Setting, state: Path) -> Spec:
                 "rules": {"closed_after_days": 10_000},
             },
             **({"depots": {"source": source, "static": list(task.static)}} if task.static else {}),
-            "calendar": {**known, "country": task.country} if setting.holidays else {**known, "holidays": False},
+            "calendar": {**ahead, "country": task.country} if setting.holidays else {**ahead, "holidays": False},
             "model": {"quantiles": LEVELS},
             "training": {"preset": setting.preset, "seed": setting.seed},
             "state": str(state),
@@ -114,20 +117,21 @@ def spec_of(task: PublishedTask, setting: Setting, state: Path) -> Spec:
 def forecast_windows(
     task: PublishedTask, frame: pd.DataFrame, table: SeriesTable, windows: Sequence[Window], setting: Setting
 ) -> TaskForecasts:
-    """Forecast every window, oldest first, with a model that was trained before the first of them, or before each.
+    """Forecast every window, oldest first, with a model trained before the first of them, or before
+    each.
 
-    A training that was stopped goes on from its checkpoint, at the expense of the seconds that are told.
+    An interrupted training resumes from its checkpoint; its reported seconds are then too few.
     """
     quantiles, training, inference = [], 0.0, 0.0
     spec, checkpoints = spec_of(task, setting, STATE), checkpoint_folder(setting)
-    teller = Teller(task, frame, table, spec)
+    builder = PanelBuilder(task, frame, table, spec)
     model: FittedModel | None = None
     for number, window in enumerate(windows):
         begun = time.perf_counter()
         if model is None or setting.retrain:
-            model = FittedModel.trained(teller.panel(window.cutoffs), spec, checkpoints / str(number))
+            model = FittedModel.trained(builder.panel(window.cutoffs), spec, checkpoints / str(number))
         trained = time.perf_counter()
-        quantiles.append(_window_quantiles(model, teller, window, len(table.ids)))
+        quantiles.append(_window_quantiles(model, builder, window, len(table.ids)))
         training += trained - begun
         inference += time.perf_counter() - trained
     shutil.rmtree(checkpoints, ignore_errors=True)
@@ -135,22 +139,23 @@ def forecast_windows(
 
 
 def checkpoint_folder(setting: Setting) -> Path:
-    """Where a setting's trainings leave checkpoints, until all its windows are forecast."""
+    """Return the folder of a setting's checkpoints, which are kept until all its windows are
+    forecast."""
     return STATE / "checkpoints" / "-".join(str(value) for value in asdict(setting).values())
 
 
 @dataclass(frozen=True)
 class FittedModel:
-    """A trained model as it forecasts cutoff after cutoff."""
+    """A trained model that forecasts successive cutoffs."""
 
-    quantiles: Callable[[Mapping[str, Any]], Floats]  # of the arrays of `Panel.window`
+    quantiles: Callable[[Mapping[str, Any]], Floats]  # takes the arrays of `Panel.window`
     levels: tuple[float, ...]
     rolling: RollingCalibration
     encoding: Encoding
 
     @classmethod
     def trained(cls, before: Panel, spec: Spec, checkpoints: Path) -> FittedModel:
-        """Trained and calibrated on a panel, all of whose days it may know."""
+        """Train and calibrate on a panel; all its days may be used."""
         from forecaster.model.export import to_onnx
 
         candidate = fit_candidate.train_and_calibrate(before, spec, cutoff=before.cutoff, checkpoints=checkpoints)
@@ -158,11 +163,11 @@ class FittedModel:
         return cls(to_onnx.on_arrays(candidate), candidate.levels, rolling, before.encoding)
 
     def forecast(self, panel: Panel) -> Forecast:
-        """The forecast of all series, on which later intervals are calibrated."""
+        """Return the forecast of all series, and calibrate later intervals on it."""
         return self.rolling(panel)
 
     def forecast_few(self, panel: Panel, rows: NDArray[np.intp]) -> Forecast:
-        """The forecast of a few series, of which later intervals know nothing.
+        """Return the forecast of a few series, without an effect on later intervals.
 
         Series are forecast in whole batches, so that one program serves any number of them.
         """
@@ -173,13 +178,14 @@ class FittedModel:
         return calibration.stretched(forecast, self.rolling.factors(panel))
 
 
-def _window_quantiles(model: FittedModel, teller: Teller, window: Window, series: int) -> Doubles:
-    """Quantiles of a window, (series of the window, horizon, levels), each series at its own cutoff."""
+def _window_quantiles(model: FittedModel, builder: PanelBuilder, window: Window, series: int) -> Doubles:
+    """Return the quantiles of a window, (series of the window, horizon, levels), each series at its
+    own cutoff."""
     rows, cutoffs = np.flatnonzero(window.rows), window.cutoffs[window.rows]
     days, counts = np.unique(cutoffs, return_counts=True)
     quantiles = np.full((len(rows), window.actual.shape[1], len(LEVELS)), np.nan)
     for day in days:
-        panel = teller.panel(np.full(series, day), model.encoding)
+        panel = builder.panel(np.full(series, day), model.encoding)
         here = cutoffs == day
         if day == days[counts.argmax()]:
             quantiles[here] = model.forecast(panel).quantiles[rows[here]]

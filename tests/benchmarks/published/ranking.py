@@ -1,4 +1,5 @@
-"""Our lines among the published ones: ranks, ratios to Chronos-2, tables, and a picture of where we stand."""
+"""Our lines among the published ones: ranks, ratios to Chronos-2, tables, and a picture of the
+ranks."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ WIDTH, ROW, MARGIN = 760, 54, 190  # of the picture, in pixels
 
 @dataclass(frozen=True)
 class OurLine:
-    """What our model, in one variant, got on a task: means over its seeds, or what the mean of these got."""
+    """Result of one variant of our model on a task: mean scores over its seeds, or scores of the
+    mean of their quantiles."""
 
     task: str
     variant: str
@@ -31,7 +33,8 @@ class OurLine:
 
 
 def published_scores(file: Path = FILE) -> dict[str, dict[str, Line]]:
-    """Task → model → its scores and seconds, without those left blank. Lines that begin with # say whence they are."""
+    """Return task → model → scores and seconds, without blank ones. Lines that begin with # name
+    the sources."""
     tasks: dict[str, dict[str, Line]] = {}
     with file.open(encoding="utf-8", newline="") as lines:
         for row in csv.DictReader(line for line in lines if not line.startswith("#")):
@@ -41,28 +44,32 @@ def published_scores(file: Path = FILE) -> dict[str, dict[str, Line]]:
 
 
 def rank(value: float, others: Iterable[float]) -> int:
-    """The place, from 1, of a score among those of others; below is better, and a tie takes the better place."""
+    """Return the rank, from 1, of a score among those of others; lower is better, and a tie gets
+    the better rank."""
     return 1 + sum(other < value for other in others)
 
 
 def published_values(metric: str, published: Mapping[str, Line]) -> list[float]:
-    """The scores of those models of a task that have one."""
+    """Return the scores of those models of a task that have one."""
     return [row[metric] for row in published.values() if metric in row]
 
 
 def ranks(line: OurLine, published: Mapping[str, Line]) -> dict[str, int]:
-    """The rank by each metric that some model of the task has, among those that have it."""
+    """Return the rank by each metric that some published model of the task has, among the models
+    that have it."""
     values = {metric: published_values(metric, published) for metric in METRICS}
     return {metric: rank(line.scores[metric], others) for metric, others in values.items() if others}
 
 
 def count_models(lines: Iterable[OurLine], published: Mapping[str, Mapping[str, Line]], ours: int = 0) -> str:
-    """How many published models the tasks of the lines have, and so many of ours: "30", or "25 or 30"."""
+    """Return the number of published models on the tasks of the lines, plus `ours`, as words: "30",
+    or "25 or 30"."""
     return " or ".join(str(count) for count in sorted({len(published[line.task]) + ours for line in lines}))
 
 
 def task_table(lines: Sequence[OurLine], published: Mapping[str, Line]) -> str:
-    """One task: the published models by their MASE, or else the first metric that they have, ours among them."""
+    """Return the table of one task, ours included, ordered by MASE, or by the first metric that
+    published models have."""
     rows = dict(published)
     for line in lines:
         seconds = {"training_time_s": line.training_seconds, "inference_time_s": line.inference_seconds}
@@ -74,7 +81,8 @@ def task_table(lines: Sequence[OurLine], published: Mapping[str, Line]) -> str:
 
 
 def summary_table(lines: Sequence[OurLine], published: Mapping[str, Mapping[str, Line]]) -> str:
-    """Our lines alone: scores, each with its rank among the published ones where there are some, and seconds."""
+    """Return a table of our lines only: scores with their rank among published ones, if there are
+    some, and seconds."""
     head = (
         f"| task | ours | {' | '.join(METRICS)} | seeds | s to train | s to forecast |\n|{'---|' * (len(METRICS) + 5)}"
     )
@@ -88,7 +96,8 @@ def summary_table(lines: Sequence[OurLine], published: Mapping[str, Mapping[str,
 
 
 def over_all(lines: Sequence[OurLine], published: Mapping[str, Mapping[str, Line]]) -> str:
-    """Of one line a task: the ratios to Chronos-2 and the average ranks, each with the number of tasks that have it."""
+    """Return, for one line per task, the ratios to Chronos-2 and the average ranks, each with its
+    number of tasks."""
     places = [ranks(line, published[line.task]) for line in lines]
     rivals = [(line.scores, published[line.task].get(RIVAL, {})) for line in lines]
     ratios, average = [], []
@@ -99,14 +108,15 @@ def over_all(lines: Sequence[OurLine], published: Mapping[str, Mapping[str, Line
             average.append(f"{metric} {fmean(of_metric):.1f} ({len(of_metric)})")
     tasks = ", ".join(f"{line.task} ({line.variant})" for line in lines)
     return (
-        f"Over {tasks}; in parentheses, of how many tasks:\n"
+        f"Over {tasks}; number of tasks in parentheses:\n"
         f"ratio to {RIVAL}, geometric mean: {', '.join(ratios) or 'none'}\n"
         f"average rank, of {count_models(lines, published, ours=1)}: {', '.join(average)}"
     )
 
 
 def picture(lines: Sequence[OurLine], published: Mapping[str, Mapping[str, Line]], metric: str = "MASE") -> str:
-    """An SVG: a row a task with the metric, a stroke a model at its rank, ours a dot, rival and naive by name."""
+    """Return an SVG with a row for each task with the metric: a stroke per rank, a dot for ours,
+    and the names of rival and naive."""
     lines = [line for line in lines if published_values(metric, published[line.task])]
     tasks = list(dict.fromkeys(line.task for line in lines))
     parts = []

@@ -1,10 +1,11 @@
-"""Published tasks, each declared in a few lines: data, windows, what is known ahead, and the way to the frame.
+"""Published tasks, each declared in a few lines: data, windows, covariates known ahead, and the
+function that makes the frame.
 
-Adding one: a `PublishedTask` here, a function that makes its frame, and its published scores in `scores.csv`. The
-windows are those of fev 0.8.0 (autogluon/fev, src/fev/task.py, `Task.initial_cutoff` and `Task.cutoffs`):
-`first_cutoff` counts days from the end of each series, or is the last known day of every series; the later cutoffs
-follow in steps of `step` days. A series without a day up to a cutoff, or without a whole horizon after it, has no part
-in that window.
+To add one, add a `PublishedTask` here, a function that makes its frame, and its published scores in
+`scores.csv`. Windows are those of fev 0.8.0 (autogluon/fev, src/fev/task.py, `Task.initial_cutoff`
+and `Task.cutoffs`): `first_cutoff` counts days from the end of each series, or is the last known
+day of every series; later cutoffs follow in steps of `step` days. A series without a day up to a
+cutoff, or without a whole horizon after it, is not in that window.
 """
 
 from __future__ import annotations
@@ -20,17 +21,18 @@ import pandas as pd
 from tests.benchmarks import real
 
 DATASETS, PUBLISHED = "FORECASTER_DATASETS", "FORECASTER_PUBLISHED"
-FEWEST_DROPPED = 12  # restaurants that the published set lacks: those with the fewest known days
+FEWEST_DROPPED = 12  # restaurants that are not in the published set: those with the fewest known days
 
 
 @dataclass(frozen=True)
 class PublishedTask:
-    """A published task; `frame` makes, of the columns of the file, one row a series and day of its own daily grid."""
+    """A published task; `frame` makes, from the columns of the file, one row per series and day of
+    its own daily grid."""
 
     name: str
-    source: str  # the file
-    at: str  # the environment variable that names its folder
-    target: str  # column that is forecast
+    source: str  # file name
+    at: str  # environment variable that names its folder
+    target: str  # column to forecast
     horizon: int
     windows: int
     first_cutoff: int | date  # days from the end of each series, negative; or the last known day of every series
@@ -38,8 +40,8 @@ class PublishedTask:
     frame: Callable[[pd.DataFrame], pd.DataFrame]
     timezone: str
     country: str  # of our public holidays
-    holidays: tuple[bool, ...]  # the variants of our model: with and without a calendar of public holidays
-    is_open: str | None = None  # column that says ahead whether a series is open
+    holidays: tuple[bool, ...]  # variants of our model: with and without a calendar of public holidays
+    is_open: str | None = None  # column, known ahead, that shows if a series is open
     known_future: tuple[str, ...] = ()  # further columns known ahead
     static: tuple[str, ...] = ()
     season: int = 7
@@ -49,9 +51,10 @@ class PublishedTask:
         return folder(self.at) / self.source
 
     def read(self) -> pd.DataFrame:
-        """The task's frame: depot_id, date, demand, open where it is told, and covariates and statics by their names.
+        """Return the task's frame: depot_id, date, demand, and the `is_open` column, covariates and
+        statics by their names.
 
-        Raises FileNotFoundError, with the variable to set, where the data are not at hand.
+        Raises FileNotFoundError, with the variable to set, if the data are absent.
         """
         if not self.file.exists():
             raise FileNotFoundError(f"{self.name}: no file {self.file}; {self.at} names its folder")
@@ -63,7 +66,8 @@ class PublishedTask:
 
 
 def folder(variable: str) -> Path:
-    """The folder that an environment variable names; by default the published tasks' own lies beside the datasets'."""
+    """Return the folder that an environment variable names; by default the published tasks' folder
+    is next to the datasets'."""
     return real.folder() if variable == DATASETS else Path(os.environ.get(variable, real.folder().parent / "published"))
 
 
@@ -72,7 +76,8 @@ def as_it_is(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def forward_filled(rows: pd.DataFrame) -> pd.DataFrame:
-    """Series from their first to their last known day, with gaps forward-filled, without the few shortest."""
+    """Return the series from their first to their last known day, gaps forward-filled, without the
+    few shortest."""
     known_days = rows["demand"].notna().groupby(rows["depot_id"]).sum()
     rows = rows[~rows["depot_id"].isin(known_days.nsmallest(FEWEST_DROPPED).index)]
     dates = rows["date"].where(rows["demand"].notna())
@@ -94,9 +99,9 @@ TASKS = (
         frame=as_it_is,
         timezone="Europe/Berlin",
         country="DE",
-        holidays=(True,),  # the others knew StateHoliday
+        holidays=(True,),  # the published models knew StateHoliday
         is_open="open",
-        known_future=("promo", "state_holiday", "school_holiday"),  # a day of the week is in every calendar of ours
+        known_future=("promo", "state_holiday", "school_holiday"),  # the day of the week is in each of our calendars
         static=("store_type", "assortment", "promo2"),
     ),
     PublishedTask(

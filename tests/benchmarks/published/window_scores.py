@@ -21,12 +21,13 @@ EPSILON = 1.0
 def scores_of(
     actual: Doubles, quantiles: Doubles, levels: Sequence[float], past: Doubles, season: int
 ) -> dict[str, float]:
-    """Scores of quantiles (series, horizon, levels) against actuals (series, horizon); NaN is not scored.
+    """Return the scores of quantiles (series, horizon, levels) against actuals (series, horizon);
+    NaN is not scored.
 
-    `past` (series, days) is what came before; the point forecast is the median.
+    `past` (series, days) are the actuals up to the cutoff; the point forecast is the median.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a series of which nothing is known
+        warnings.simplefilter("ignore", RuntimeWarning)  # a series without known days
         scale = np.nanmean(np.abs(past[:, season:] - past[:, :-season]), axis=1)[:, None]
     error = np.abs(actual - quantiles[:, :, list(levels).index(0.5)])
     loss = pinball_loss(actual, quantiles, levels).mean(axis=-1)
@@ -40,14 +41,15 @@ def scores_of(
 
 
 def pinball_loss(actual: Doubles, quantiles: Doubles, levels: Sequence[float]) -> Doubles:
-    """Twice the quantile loss, (series, horizon, levels), so that at the median it is the absolute error."""
+    """Return twice the quantile loss, (series, horizon, levels), so that at the median it is the
+    absolute error."""
     gap = actual[:, :, None] - quantiles
     loss: Doubles = 2 * np.where(gap >= 0, np.asarray(levels) * gap, (np.asarray(levels) - 1) * gap)
     return loss
 
 
 def mean_scores(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The mean of each metric."""
+    """Return the mean of each metric."""
     return {metric: float(np.mean([score[metric] for score in scores])) for metric in METRICS}
 
 

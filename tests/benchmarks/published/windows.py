@@ -1,7 +1,8 @@
-"""Rebuilt windows, and the proof that they are the published ones: the seasonal naive meets its published scores.
+"""Rebuilt windows, and the check that they are the published ones: the seasonal naive reproduces
+its published scores.
 
-Windows are those of fev 0.8.0 (`past_future_split`); its seasonal naive repeats the last season of the forward-filled
-past, and says 0 where nothing was known.
+Windows are those of fev 0.8.0 (`past_future_split`). Its seasonal naive repeats the last season of
+the forward-filled past, and forecasts 0 if nothing was known.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 
 class WindowsDiffer(Exception):
-    """The rebuilt windows are not those that others were scored on, or nothing shows that they are."""
+    """The rebuilt windows are not the published ones, or nothing proves that they are."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,11 @@ class SeriesTable:
     ids: tuple[str, ...]
     values: Doubles  # (series, days); NaN where unknown, and before the first day
     ends: Days  # (series,) last day of each
-    lengths: Doubles  # (series,) days from the first to the last
+    lengths: Doubles  # (series,) days from the first to the last, inclusive
 
     def past(self, window: Window) -> Doubles:
-        """Actuals up to a window's cutoffs, (series of the window, days), aligned at these."""
+        """Return the actuals up to a window's cutoffs, (series of the window, days), aligned at the
+        cutoffs."""
         after = (self.ends - window.cutoffs).astype(int)[window.rows, None]
         columns = np.arange(self.values.shape[1] - after.min()) - (after - after.min())
         past = np.take_along_axis(self.values[window.rows], np.maximum(columns, 0), axis=1)
@@ -45,15 +47,15 @@ class SeriesTable:
 
 @dataclass(frozen=True)
 class Window:
-    """One cutoff of every series that has a part in it."""
+    """One cutoff of every series in the window."""
 
-    rows: Bools  # (series,) those that have a part
-    cutoffs: Days  # (series,) the last known day, also of those that have no part
+    rows: Bools  # (series,) True for the series in the window
+    cutoffs: Days  # (series,) the last known day, also of series outside the window
     actual: Doubles  # (series of the window, horizon)
 
 
 def aligned(frame: pd.DataFrame) -> SeriesTable:
-    """The table of a frame whose series are whole daily grids, sorted by id and date."""
+    """Return the table of a frame whose series are complete daily grids, sorted by id and date."""
     ids, start, lengths = np.unique(frame["depot_id"].to_numpy(str), return_index=True, return_counts=True)
     days = frame["date"].to_numpy("datetime64[D]")
     ends = days[start + lengths - 1]
@@ -66,7 +68,7 @@ def aligned(frame: pd.DataFrame) -> SeriesTable:
 
 
 def windows_of(task: PublishedTask, table: SeriesTable) -> tuple[Window, ...]:
-    """The task's windows, oldest first. Raises WindowsDiffer where no series has a part in one of them."""
+    """Return the task's windows, oldest first. Raises WindowsDiffer if one of them has no series."""
     first = task.first_cutoff
     cutoffs = np.full_like(table.ends, np.datetime64(first)) if isinstance(first, date) else table.ends + first
     windows = []
@@ -82,7 +84,7 @@ def windows_of(task: PublishedTask, table: SeriesTable) -> tuple[Window, ...]:
 
 
 def seasonal_naive(past: Doubles, horizon: int, season: int) -> Doubles:
-    """The last season of the forward-filled past, repeated, (series, horizon)."""
+    """Return the last season of the forward-filled past, repeated, (series, horizon)."""
     filled = pd.DataFrame(past).ffill(axis=1).fillna(0.0).to_numpy()
     return filled[:, -season:][:, np.arange(horizon) % season]
 
@@ -90,9 +92,11 @@ def seasonal_naive(past: Doubles, horizon: int, season: int) -> Doubles:
 def proved_windows(
     task: PublishedTask, table: SeriesTable, published: Mapping[str, float]
 ) -> tuple[tuple[Window, ...], Mapping[str, float]]:
-    """The task's windows and the seasonal naive's MASE and WAPE in them, whichever of these are `published`.
+    """Return the task's windows, and the seasonal naive's MASE and WAPE in them, as far as they are
+    `published`.
 
-    Raises WindowsDiffer where neither is, or, with both numbers, where one is not the published one to three digits.
+    Raises WindowsDiffer if neither is published, or, with both numbers, if one differs from the
+    published one within three digits.
     """
     proving = [metric for metric in PROVING if metric in published]
     if not proving:
@@ -113,7 +117,7 @@ def proved_windows(
 def scores_in(
     task: PublishedTask, table: SeriesTable, windows: Sequence[Window], quantiles: Sequence[Doubles]
 ) -> list[dict[str, float]]:
-    """Scores of the quantiles of each window, (series of the window, horizon, levels)."""
+    """Return the scores of each window's quantiles, (series of the window, horizon, levels)."""
     return [
         scores_of(window.actual, forecast, LEVELS, table.past(window), task.season)
         for window, forecast in zip(windows, quantiles, strict=True)
@@ -127,5 +131,5 @@ def _naive_scores(task: PublishedTask, table: SeriesTable, window: Window) -> Ma
 
 
 def count_forecasts(windows: Sequence[Window]) -> int:
-    """Series and windows."""
+    """Return the number of forecasts: the series of all windows."""
     return sum(len(window.actual) for window in windows)
