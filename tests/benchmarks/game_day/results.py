@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -14,19 +13,7 @@ from typing import Any
 
 from tests.benchmarks.report import ROOT
 
-RULES = 4
-"""Version of the rules that judge a trial: incremented when a rule changes; results of earlier
-versions no longer count.
-
-2: the files of a checkpoint's arrays count as one; the cache of compiled programs may grow; damage
-counts as reported if it is reported on reading, and so does the message of an override about a
-waiting page.
-
-3: two checkpoints may exist where the twin has one; a run stopped while it wrote must be resumed,
-and so must one stopped without the lease.
-
-4: no flow run may be running in Prefect's database after the next nightly run.
-"""
+RULES = 4  # version of the rules that judge a trial; results of earlier versions do not count
 
 
 @dataclass(frozen=True)
@@ -77,28 +64,6 @@ class Results:
             result = last.get((group, seed, number))
             if result is None or (again and result.faults):
                 yield number
-
-
-def table(results: Iterable[Result]) -> list[str]:
-    """Return a Markdown table of groups: the last result of a repeated trial counts, and earlier
-    failures are mentioned."""
-    trials: defaultdict[str, defaultdict[tuple[str, int, int], list[Result]]] = defaultdict(lambda: defaultdict(list))
-    for result in results:
-        trials[result.group][result.key].append(result)
-    lines = ["| group | tried | of which | failed | seed | commit |", "|---|---|---|---|---|---|"]
-    for group, by_key in sorted(trials.items()):
-        last = [repeated[-1] for repeated in by_key.values()]
-        outcomes = sorted({result.outcome for result in last})
-        of_which = ", ".join(f"{sum(result.outcome == name for result in last)} {name}" for name in outcomes)
-        failed = str(sum(bool(result.faults) for result in last))
-        mended = sum(
-            any(result.faults for result in repeated) and not repeated[-1].faults for repeated in by_key.values()
-        )
-        failed += f" ({mended} at first)" if mended else ""
-        seeds = ", ".join(sorted({str(result.seed) for result in last}))
-        commits = ", ".join(sorted({result.commit for result in last}))
-        lines.append(f"| {group} | {len(last)} | {of_which} | {failed} | {seeds} | {commits} |")
-    return lines
 
 
 def _commit() -> str:
