@@ -217,5 +217,5 @@ def _copy(lake_url: str, folder: str) -> None:
             shutil.copytree(original / _LOG, copy / _LOG)
             shutil.copytree(original, copy, dirs_exist_ok=True, ignore=shutil.ignore_patterns(_LOG))
         except OSError as error:
-            why = f"{str(error)[:200]}; wanted a lake that can be read"
+            why = f"{str(error)[:200]}; wanted a readable lake"
             raise LakeError(f"lake table '{table}' at {lake_url} cannot be copied: {why}") from error

@@ -44,7 +44,7 @@ def write_page(dry_run: DryRun, file: Path | None, *, now: datetime) -> str:
     try:
         write_atomically(place, page(dry_run, now=now))
     except OSError as error:
-        sentence = f"{place} cannot be written: {error.strerror}; wanted a file of yours after --html"
+        sentence = f"{place} cannot be written: {error.strerror}; wanted a writable file after --html"
         if file is not None:
             raise SpecError(f"--html: {sentence}") from error
         return f"page      {sentence}"
@@ -91,7 +91,7 @@ def _overview(evidence: Evidence, findings: list[Finding]) -> Iterator[Element]:
     depots, which = _depots_to_draw(evidence, findings)
     labels = [printable(panel.depot_ids[depot], 24) for depot in depots]
     states, size = figures.state_heat_map(panel, depots, labels)
-    binned = f" A column is {size} days, and red when one of them is missing." if size > 1 else ""
+    binned = f" A column covers {size} days and is red if one of them is missing." if size > 1 else ""
     caption = tag("figcaption", which + binned)
     for state, colour in figures.STATE_COLOURS.items():
         key = tag("span", of="key", style=f"background: {colour}")
@@ -115,7 +115,7 @@ def _depots_to_draw(evidence: Evidence, findings: list[Finding]) -> tuple[list[i
     sample = [rest[i * len(rest) // sample_size] for i in range(sample_size)]
     words = f"{STATE_DEPOTS} of {count:,} depots: " + (f"the {len(first)} with the most findings" if first else "")
     if sample:
-        words += f"{' and ' if first else ''}{len(sample)} of the {len(rest):,} others, evenly taken"
+        words += f"{' and ' if first else ''}{len(sample)} of the {len(rest):,} others, evenly sampled"
     return [*first, *sample], words + "."
 
 

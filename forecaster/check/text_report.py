@@ -117,7 +117,7 @@ def _profile(profile: Profile, ascii_only: bool) -> Iterator[str]:
     yield f"gaps      {_gaps(profile)}"
     yield f"counts    median {profile.median:,.0f} a day on {profile.open_days:,} open depot days"
     if profile.capped:
-        yield f"capped    {_counted(profile.capped, 'count')} below demand, which is estimated there"
+        yield f"capped    {_counted(profile.capped, 'count')} below demand; demand is estimated on these days"
     if profile.busiest:
         yield f"busiest   {_depots(profile.busiest)}"
     if profile.quietest:

@@ -61,14 +61,15 @@ def _sentences(description: Description, spec: Spec) -> list[str]:
         name: wanted for name, wanted in description.where.items() if name not in spec.demand.where
     }
     sentences = [
-        f"by the table itself rows count where {written(name, wanted)}, and the pipeline file counts all of them: set "
-        "demand.where"
+        f"the table indicates that only rows where {written(name, wanted)} count, but the pipeline file counts all "
+        "rows: set demand.where"
         for name, wanted in left_out.items()
     ]
     version = description.recorded_at
     if version is not None and spec.demand.columns.recorded_at is None:
         sentences.append(
-            f"'{version}' has the same days again and again, as snapshots do: set demand.columns.recorded_at: {version}"
+            f"days repeat with different values of '{version}', as in snapshots: set demand.columns.recorded_at: "
+            f"{version}"
         )
     open_ = [question for question in description.questions if question.part == "where"]
-    return sentences + [f"open in the table: {question.text} Set demand.where" for question in open_]
+    return sentences + [f"open question in the table, answered by demand.where: {question.text}" for question in open_]

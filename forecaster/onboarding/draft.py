@@ -84,7 +84,7 @@ def _depots(draft: Draft) -> list[str]:
     source = draft.depots or (draft.source if draft.static else None)
     if source is None:
         return []
-    why = "columns that are one value a depot" if draft.static else ""
+    why = "columns with one value per depot" if draft.static else ""
     return [
         "",
         "depots:",

@@ -24,9 +24,9 @@ def _plain_source(table: FileTable, folder: Path) -> Entries:
     entries: Entries = [("kind", settings["kind"], ""), ("path", _path(path, folder), "")]
     reasons = {
         "delimiter": "splits most lines into the same number of fields",
-        "encoding": "the encoding that reads every character",
-        "sheet": f"the fullest of {len(table.cells.sheets)} sheets",
-        "date_format": "the numbers that count the days",
+        "encoding": "the encoding that decodes every character",
+        "sheet": f"the sheet with the most values, of {len(table.cells.sheets)}",
+        "date_format": "the dates are stored as such numbers",
         "header_row": "the first line as wide as the table; the lines above it are titles",
     }
     return entries + [(key, settings[key], reason) for key, reason in reasons.items() if key in settings]
@@ -34,7 +34,7 @@ def _plain_source(table: FileTable, folder: Path) -> Entries:
 
 def depots_source(table: FileTable, spans: Lifespans, folder: Path) -> Entries:
     """Keys of the source of depots, each with its value and reason."""
-    form = [("date_format", spans.form, "the form that reads the days of opening and closing")] if spans.form else []
+    form = [("date_format", spans.form, "the format of the opening and closing dates")] if spans.form else []
     return [*_plain_source(table, folder), *form]
 
 
@@ -46,17 +46,17 @@ def source(table: FileTable, readings: Description, folder: Path) -> Entries:
         if thousands:
             entries.append(("thousands", thousands, "the thousands separator of the counts"))
         if decimal != ".":
-            entries.append(("decimal", decimal, "what stands before decimals"))
+            entries.append(("decimal", decimal, "the decimal separator of the counts"))
         if readings.date_form:
-            rival = f"; '{readings.rival_form}' would read them too" if readings.rival_form else ""
-            entries.append(("date_format", readings.date_form, f"the form that reads the days{rival}"))
+            rival = f"; '{readings.rival_form}' would fit as well" if readings.rival_form else ""
+            entries.append(("date_format", readings.date_form, f"the format of the dates{rival}"))
     if readings.fill_down:
-        entries.append(("fill_down", [readings.depot_column], "is given only on the first row of its block"))
+        entries.append(("fill_down", [readings.depot_column], "is only in the first row of each block"))
     if readings.layout in ("days", "depots"):
         laid_out = "days" if readings.layout == "days" else "depots"
         entries.append(("wide", laid_out, readings.why_demand))
         if readings.ignored:
-            entries.append(("ignore", list(readings.ignored), "columns that hold no readings"))
+            entries.append(("ignore", list(readings.ignored), "columns without readings"))
     return entries
 
 
@@ -70,13 +70,13 @@ def columns(
     """Keys of `demand.columns`, each with its column and reason."""
     rows: list[tuple[str, str | None, str, column_names.Role]] = [
         ("depot_id", readings.depot_column, "names the depot", "depot"),
-        ("date", readings.date_column, "holds days", "date"),
+        ("date", readings.date_column, "contains dates", "date"),
         ("demand", readings.demand_column, readings.why_demand, "demand"),
     ]
     entries: Entries = []
     for key, name, reason, role in rows:
         if key == "date" and len(readings.day.names) == 3:
-            entries.append((key, list(readings.day.names), "hold year, month and day"))
+            entries.append((key, list(readings.day.names), "contain year, month and day"))
         elif name is not None:
             by_name = column_names.says(name, role)
             how = reason if key == "demand" else f"{reason}, by its {'name' if by_name else 'values'}"
@@ -86,7 +86,7 @@ def columns(
     entries += [(key, name, "marks days on which demand was higher than the count") for key, name in limits.items()]
     if order_id:
         is_instant = order_id in readings.day.names
-        each = "repeats instants with one count" if is_instant else "has another value in each row"
+        each = "repeats timestamps with the same count" if is_instant else "has a unique value in each row"
         entries.append(("order_id", order_id, f"{each}: duplicates count once"))
     return [*entries, *([("recorded_at", stamps.column, stamps.reason)] if stamps.column else [])]
 
@@ -94,7 +94,7 @@ def columns(
 def limit_remarks(limits: Mapping[str, str]) -> list[str]:
     """Remarks about the columns of capped days, by key of `demand.columns`."""
     return [
-        f"'{name}' marks days on which demand was higher than the count: it is estimated (demand.columns.{key})"
+        f"'{name}' marks days on which demand was higher than the count: demand is estimated (demand.columns.{key})"
         for key, name in limits.items()
     ]
 

@@ -66,8 +66,8 @@ def sort(tables: Sequence[FileTable], answers: TableAnswers) -> tuple[FileTable,
         depots = _depots(other, readings)
         if depots is None:
             raise SpecError(
-                f"{other.path}: has other columns than {table.path}, and no row a depot of it; wanted files of one "
-                "form, and a file with a row a depot if there is one"
+                f"{other.path}: found neither the columns of {table.path} nor one row per depot; wanted "
+                "files with the same columns, and optionally one file with one row per depot"
             )
     return table, readings, depots
 
@@ -80,8 +80,8 @@ def _refuse_file_a_depot(series: Sequence[Description], table: FileTable) -> Non
     days = [{*readings.rows["day"].dropna()} for readings in series]
     if any(len(one & other) >= _SAME * min(len(one), len(other)) for one, other in combinations(days, 2)):
         raise SpecError(
-            f"{table.path} and {len(series) - 1} more: hold counts of the same days, as files of a depot each do, and "
-            "no column names the depot; wanted a column with its name in each file, as in depot,date,orders"
+            f"{table.path} and {len(series) - 1} more: found counts of the same days, as in one file per depot, but no "
+            "column that names the depot; wanted a depot column in each file, as in depot,date,orders"
         )
 
 
@@ -114,8 +114,8 @@ def pattern(table: FileTable) -> Path:
     candidate = Path(glob.escape(str(folder))) / f"{glob.escape(start)}*{glob.escape(end)}"
     if {path.parent for path in files} != {folder} or {*map(Path, glob.glob(str(candidate)))} != {*files}:
         raise SpecError(
-            f"{folder}: no pattern such as {candidate.name} matches these {len(files)} files and no other; wanted them "
-            "alone in a folder"
+            f"{folder}: found no pattern such as {candidate.name} that matches only these {len(files)} files; wanted a "
+            "folder with only these files"
         )
     return candidate
 

@@ -55,7 +55,7 @@ def country(text: str) -> str:
     if named := holiday_codes.country_named(text):
         return named
     raise SpecError(
-        f"the country: found {text!r}, wanted its two letters, as in DE or US, or its name"
+        f"country: found {text!r}; wanted a two-letter code, as in DE or US, or a name"
         f"{holiday_codes.country_hint(text)}"
     )
 

@@ -79,11 +79,11 @@ def read(path: Path) -> RawCells:
 
 def _parquet(path: Path, files: Sequence[Path]) -> RawCells:
     if not files:
-        raise SpecError(f"{path}: a folder without Parquet files; wanted a CSV, Parquet or Excel file")
+        raise SpecError(f"{path}: found a folder without Parquet files; wanted a CSV, Parquet or Excel file")
     try:
         return RawCells(path, "parquet", [pq.read_schema(files[0]).names])
     except (pa.ArrowException, OSError) as error:
-        raise SpecError(f"{path}: is no Parquet file that can be read ({error})") from None
+        raise SpecError(f"{path}: not a readable Parquet file ({error})") from None
 
 
 def _is_workbook(path: Path, start: bytes) -> bool:
@@ -105,10 +105,10 @@ def _excel(path: Path) -> RawCells:
         visible = [sheet.name for sheet in workbook.sheets_metadata if str(sheet.visible).endswith(".Visible")]
         sheets = {name: _sheet_rows(workbook.get_sheet_by_name(name)) for name in visible or workbook.sheet_names}
     except Exception as error:  # the library's errors have no common base
-        raise SpecError(f"{path}: is no workbook that can be read ({error})") from None
+        raise SpecError(f"{path}: not a readable workbook ({error})") from None
     filled = {name: rows for name, rows in sheets.items() if rows}
     if not filled:
-        raise SpecError(f"{path}: no sheet has any cell; wanted one with a header and rows")
+        raise SpecError(f"{path}: found no sheet with cells; wanted one with a header and rows")
     name = max(filled, key=lambda name: sum(cell != "" for row in filled[name] for cell in row))
     is_first = name == next(iter(filled))
     names, rows = tuple(filled), filled.pop(name)
@@ -152,7 +152,7 @@ def _csv(path: Path, head: bytes) -> RawCells:
     text = head.decode("utf-8-sig" if encoding == "utf-8" else encoding, "replace")
     if kind := next((kind for kind, start in _OTHER_TEXTS.items() if re.match(start, text, re.IGNORECASE)), None):
         raise SpecError(
-            f"{path}: looks like {kind}, which is not read; wanted a CSV, Parquet or Excel file: export it as one"
+            f"{path}: looks like {kind}, which is not supported; wanted an export as a CSV, Parquet or Excel file"
         )
     lines = text.splitlines()[: ROWS + 1]
     if not any(line.strip() for line in lines):

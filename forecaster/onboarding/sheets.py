@@ -19,16 +19,14 @@ def notes(table: FileTable, readings: Description) -> list[str]:
     listed = ", ".join(f"'{name}'" for name in names[:_LISTED])
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     name = table.cells.sheet or table.cells.sheets[0]
-    way_out = 'set demand.source.sheet: "*", which reads all of them'
+    way_out = 'set demand.source.sheet: "*" to read all of them'
     if set(rows.values()) != {table.header_row}:
-        way_out = "put the rows under one another on one sheet, or make a file of each sheet and name all in `--from`"
+        way_out = "combine the rows on one sheet, or save each sheet as a file and name all files in `--from`"
     if readings.depot_column is None:
-        way_out = (
-            "where sheets are depots, put the rows under one another on one sheet with a column that names the depot"
-        )
-    verb = "is not read and has" if len(names) == 1 else "are not read and have"
+        way_out = "if each sheet is a depot, combine the rows on one sheet with a column that names the depot"
+    verb = "is not read but has" if len(names) == 1 else "are not read but have"
     noun = "sheet" if len(names) == 1 else "sheets"
-    return [f"{noun} {listed}{more} {verb} the same columns as '{name}', the only one that is read: {way_out}"]
+    return [f"{noun} {listed}{more} {verb} the same columns as '{name}', the only sheet that is read: {way_out}"]
 
 
 def _of_the_same_form(table: FileTable, readings: Description) -> dict[str, int]:

@@ -92,7 +92,7 @@ def create(
     folder = folder or Path(_name(demand.path))
     file = folder / PIPELINE
     if file.exists():
-        raise SpecError(f"{file}: exists; wanted another folder, or this file moved away")
+        raise SpecError(f"{file}: already exists; wanted a folder without it: name another one, or move this file")
     seen = facts.of(readings, now.date())
     if seen is not None and code is None:
         code = _country_in(demand) or (place.country(answer) if ask and (answer := ask()) else None)
@@ -151,7 +151,7 @@ def understand(
     """
     seen = facts.of(readings, now.date())
     if seen is None:
-        raise SpecError(f"{demand.path}: found no row with a day up to today and a count; wanted daily counts")
+        raise SpecError(f"{demand.path}: found no row with both a count and a day up to today; wanted daily counts")
     code = code or _country_in(demand)
     named_zone = (time_zone, "as answered") if time_zone else _time_zone(code)
     zone = ZoneInfo(named_zone[0])
@@ -215,12 +215,12 @@ def _details(
     limits = facts.limit_columns(columns.of(demand)) if readings.layout == "long" else {}
     remarks += keys.limit_remarks(limits)
     if date_zone:
-        why = f"all instants are at the same time of day in {date_zone}, and some fall on another day in {zone.key}"
+        why = f"all timestamps are at the same time of day in {date_zone}, and some fall on another day in {zone.key}"
         further.append(("date_zone", date_zone, why))
-        remarks.append(f"{why}: taken as days of {date_zone}")
+        remarks.append(f"{why}: read as days in {date_zone}")
     if day_starts:
         further.append(("day_starts", *day_starts))
-        remarks.append(f"{day_starts[1]}: they count on the day before")
+        remarks.append(f"{day_starts[1]}: they count toward the day before")
     return Details(
         stamps,
         spans,
@@ -240,7 +240,7 @@ def _remarks(readings: Description, seen: Facts) -> list[str]:
     remarks = []
     if readings.rival_form:
         remarks.append(
-            f"days are read as '{readings.date_form}', and '{readings.rival_form}' would read them all as well"
+            f"dates are read as '{readings.date_form}', but '{readings.rival_form}' would fit all of them as well"
         )
     if seen.closed:
         days = " or ".join(seen.closed)
@@ -293,7 +293,7 @@ def _draft(
         ),
         columns=tuple(keys.columns(readings, details.order_id, details.open_column, stamps, details.limits)),
         time_zone=time_zone,
-        country=(code, "public holidays" if code else "two letters, for public holidays; none was named"),
+        country=(code, "public holidays" if code else "two-letter code, for public holidays; none was given"),
         aggregate=keys.aggregate(readings),
         recorded=recording,
         static=tuple(name for name in depots.static if name not in spans.names) if depots else details.static,
@@ -308,11 +308,11 @@ def _draft(
 
 def _time_zone(code: str | None) -> tuple[str, str]:
     if code and (zone := place.time_zone(code)):
-        return zone[0], f"the main zone of {code}, which has others" if zone[1] else f"the zone of {code}"
+        return zone[0], f"the main zone of {code}, which has several" if zone[1] else f"the zone of {code}"
     machine = place.time_zone_of_machine()
     if machine:
-        return machine, "the zone of the machine on which this was written"
-    return "UTC", "not known: set the zone whose calendar days are counted, as in Europe/Berlin"
+        return machine, "the zone of the machine that wrote this file"
+    return "UTC", "unknown: set the time zone of the counted days, as in Europe/Berlin"
 
 
 def _name(path: Path) -> str:
@@ -339,7 +339,7 @@ def _write(file: Path, content: str) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(content, "utf-8")
     except OSError as error:
-        raise SpecError(f"{file}: cannot be written: {error.strerror}; wanted a folder of yours") from error
+        raise SpecError(f"{file}: cannot be written: {error.strerror}; wanted a writable folder") from error
 
 
 def _checked(file: Path, seen: Facts, now: datetime) -> tuple[str | None, list[str]]:
@@ -366,22 +366,22 @@ def _summary(file: Path, understanding: Understanding, verdict: Sequence[str], *
     as_of = f" --as-of {seen.last + timedelta(days=1)}" if seen.is_archive else ""
     quoted = shlex.quote(str(file))
     lines = [
-        f"{file}: written; each key has its reason beside it",
+        f"{file}: written; each key has its reason next to it",
         f"seen      {count(seen.depots, 'depot')}, {count(seen.days, 'day')}, {seen.first} to {seen.last}, "
         f"{count(seen.readings, 'reading')}",
         *understanding.lines(),
-        f"country   {code or 'not known, so no public holidays: set calendar.country and timezone, or give --country'}",
+        f"country   {code or 'unknown, so no public holidays: set calendar.country and timezone, or give --country'}",
     ]
     further = [
-        f"  forecaster run {quoted}{as_of}   runs the night",
+        f"  forecaster run {quoted}{as_of}   runs the nightly pipeline",
         f"  forecaster serve {quoted}   shows the page",
     ]
-    lines += [f"archive   ends on {seen.last}: work as of the day after"] * seen.is_archive
+    lines += [f"archive   ends on {seen.last}: run commands as of the next day"] * seen.is_archive
     return [
         *lines,
         *(f"note      {note}" for note in understanding.details.notes),
         *verdict,
         "Next:",
-        f"  forecaster check {quoted}{as_of}   tries the sources against the contract",
+        f"  forecaster check {quoted}{as_of}   checks the sources against the contract",
         *(further if is_usable else []),
     ]

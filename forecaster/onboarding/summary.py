@@ -16,7 +16,12 @@ from forecaster.onboarding.facts import Facts
 _SITES = 6  # sites named
 _FIRST_DAYS = 3
 _WIDTH = 100
-_ONE = {"long": "a row a reading", "depots": "a column a depot", "days": "a column a day", "single": "one series"}
+_ONE = {
+    "long": "one row per reading",
+    "depots": "one column per depot",
+    "days": "one column per day",
+    "single": "one series",
+}
 
 
 def lines(description: Description, seen: Facts, not_used: list[str]) -> Iterator[str]:

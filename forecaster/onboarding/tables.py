@@ -57,7 +57,7 @@ def read(path: Path) -> FileTable:
     if not len(frame):
         listed = ", ".join(f"'{name}'" for name in columns[:_LISTED])
         raise SpecError(
-            f"{path}: found columns {listed} and no row of values under them; wanted rows with days and counts"
+            f"{path}: found columns {listed}, but no rows of values below them; wanted rows with days and counts"
         )
     return FileTable(path, cells, header_row, columns, frame[[name for name in columns if name in frame]], settings)
 
@@ -71,15 +71,15 @@ def _refuse_repeated(
     if len(columns) <= 2 and 2 <= len(above) < len(cells.rows[header_row - 1]):
         sites = ", ".join(f"'{name}'" for name in above[:_LISTED])
         raise SpecError(
-            f"{path}: the header seems to have two rows, {sites} in line {header_row - 1} above {listed} in line "
-            f"{header_row}, each several times; wanted one row with names of their own, as in '{above[0]}' for its "
-            "counts, without the other columns, or a row for each site and day"
+            f"{path}: found a header that seems to have two rows: {sites} in line {header_row - 1}, and {listed}, each "
+            f"several times, in line {header_row}; wanted one row with unique names, as in '{above[0]}' for its "
+            "counts, without the other columns, or one row per site and day"
         )
     if not columns:
         listed = listed or ", ".join(f"'{cell}'" for cell in cells.rows[header_row - 1][:_LISTED])
         raise SpecError(
-            f"{path}: found no column with a name of its own in line {header_row}, which has {listed}; wanted each "
-            "name once, as in depot,date,orders"
+            f"{path}: found no column with a unique name in line {header_row}, which contains {listed}; wanted "
+            "each name once, as in depot,date,orders"
         )
 
 
@@ -112,8 +112,8 @@ def _header_row(cells: RawCells) -> int:
     if not widths:
         first = next((row for row in rows if any(row)), [])
         raise SpecError(
-            f"{cells.path}: found one column, '{' '.join(first)[:60]}'; looked for columns with a depot, a day and a "
-            "count, parted by comma, semicolon, tab or |"
+            f"{cells.path}: found one column, '{' '.join(first)[:60]}'; wanted columns with a depot, a day and a "
+            "count, separated by commas, semicolons, tabs or |"
         )
     width = max(value for value, count in widths.items() if count >= max(widths.values()) / 2)
     for place, row in enumerate(rows):
@@ -124,8 +124,8 @@ def _header_row(cells: RawCells) -> int:
             break
     start = " ".join(cell for cell in next(row for row in rows if _width(row) > 1) if cell)
     raise SpecError(
-        f"{cells.path}: found no header: the first row of the table, '{start[:80]}', holds values; wanted a line above "
-        "it that names the columns, as in depot,date,orders"
+        f"{cells.path}: found no header: the first row of the table, '{start[:80]}', contains values; wanted a line "
+        "with column names above it, as in depot,date,orders"
     )
 
 

@@ -155,7 +155,7 @@ def test_heat_map_of_many_depots_shows_those_with_findings_and_a_sample(trial: D
     many = replace(trial.evidence, panel=bare([[1.0] * 10] * 100))
     finding = Finding("late", "warn", 2, "m", (("D7", "2024-01-02"), ("D9", "2024-01-02"), ("D9", "2024-01-03")))
     depots, words = html_report._depots_to_draw(many, [finding])
-    assert words == "60 of 100 depots: the 2 with the most findings and 58 of the 98 others, evenly taken."
+    assert words == "60 of 100 depots: the 2 with the most findings and 58 of the 98 others, evenly sampled."
     assert depots[:2] == [9, 7]
     assert len(set(depots)) == 60
 

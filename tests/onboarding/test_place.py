@@ -34,6 +34,4 @@ def test_country_is_recognized_by_code_and_name(text: str, code: str) -> None:
 def test_suggests_only_similar_country_names(text: str, hint: str) -> None:
     with pytest.raises(SpecError) as refused:
         place.country(text)
-    assert str(refused.value) == (
-        f"the country: found '{text}', wanted its two letters, as in DE or US, or its name{hint}"
-    )
+    assert str(refused.value) == (f"country: found '{text}'; wanted a two-letter code, as in DE or US, or a name{hint}")

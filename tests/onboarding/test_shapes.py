@@ -88,7 +88,7 @@ def test_reports_a_declaration_that_counts_rows_the_table_excludes(tmp_path: Pat
     file = tmp_path / "pipeline.yaml"
     file.write_text(f"name: shape\ntimezone: Europe/Berlin\ndemand: {{{demand}}}\n", "utf-8")
     (sentence,) = contradictions.of(load(file))
-    assert f"rows count where {WITH_MORE[name]}, and the pipeline file counts all of them" in sentence
+    assert f"only rows where {WITH_MORE[name]} count, but the pipeline file counts all rows" in sentence
 
 
 @pytest.mark.long

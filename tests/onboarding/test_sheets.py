@@ -30,8 +30,8 @@ def one_depot(level: int) -> Rows:
 def test_note_names_sheets_that_may_be_depots(tmp_path: Path) -> None:
     content = {"About": [["Counts by depot"]], "North": one_depot(90), "South": one_depot(70), "West": one_depot(80)}
     assert notes_of(tmp_path, content) == [
-        "sheets 'South', 'West' are not read and have the same columns as 'North', the only one that is read: where "
-        "sheets are depots, put the rows under one another on one sheet with a column that names the depot"
+        "sheets 'South', 'West' are not read but have the same columns as 'North', the only sheet that is read: if "
+        "each sheet is a depot, combine the rows on one sheet with a column that names the depot"
     ]
 
 
@@ -39,8 +39,8 @@ def test_note_names_monthly_sheets_below_titles_and_with_reordered_columns(tmp_p
     january = [["Depot", "Date", "Parcels"], *([depot, day, 90 + n] for n, day in enumerate(DAYS) for depot in "AB")]
     february = [["February"], [], ["Date", "Depot", "Parcels"], ["2026-03-01", "A", 90]]
     assert notes_of(tmp_path, {"January": january, "February": february}) == [
-        "sheet 'February' is not read and has the same columns as 'January', the only one that is read: put the rows "
-        "under one another on one sheet, or make a file of each sheet and name all in `--from`"
+        "sheet 'February' is not read but has the same columns as 'January', the only sheet that is read: combine the "
+        "rows on one sheet, or save each sheet as a file and name all files in `--from`"
     ]
 
 
@@ -49,8 +49,8 @@ def test_sheets_with_the_header_in_the_same_row_are_read_by_one_key(tmp_path: Pa
     january = [header, *([depot, day, 90 + n] for n, day in enumerate(DAYS) for depot in "AB")]
     february = [header, ["A", "2026-03-01", 90]]
     assert notes_of(tmp_path, {"January": january, "February": february}) == [
-        "sheet 'February' is not read and has the same columns as 'January', the only one that is read: set "
-        'demand.source.sheet: "*", which reads all of them'
+        "sheet 'February' is not read but has the same columns as 'January', the only sheet that is read: set "
+        'demand.source.sheet: "*" to read all of them'
     ]
 
 
@@ -61,7 +61,7 @@ def test_sheets_with_one_column_per_day_are_compared_by_their_other_columns(tmp_
 
     notes = notes_of(tmp_path, {"Jan": month(1, 31), "Feb": month(2, 28), "Notes": [["Depot", "Remark"], ["North", 1]]})
     assert [note.partition(":")[0] for note in notes] == [
-        "sheet 'Feb' is not read and has the same columns as 'Jan', the only one that is read"
+        "sheet 'Feb' is not read but has the same columns as 'Jan', the only sheet that is read"
     ]
 
 

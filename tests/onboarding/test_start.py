@@ -32,7 +32,7 @@ def test_long_file_is_described_in_the_pipeline_file(tmp_path: Path) -> None:
     assert (columns.depot_id, columns.date, columns.demand) == ("Filiale", "Datum", "Anzahl Aufträge")
     assert (spec.timezone, spec.calendar.country, spec.demand.recorded) == ("Europe/Berlin", "DE", "arrival")
     assert outcome.fault is None
-    assert "the form that reads the days" in text
+    assert "the format of the dates" in text
     assert "seen      3 depots, 180 days, 2025-09-03 to 2026-03-01, 540 readings" in outcome.lines
 
 
@@ -40,7 +40,7 @@ def test_pipeline_file_without_a_country_has_a_commented_line(tmp_path: Path) ->
     outcome, spec, text = made(tmp_path / "fleet", made_up_files.long_csv(tmp_path, LAST))
     assert spec.calendar.country is None
     assert "  # country: DE" in text
-    assert any(line.startswith("country   not known") for line in outcome.lines)
+    assert any(line.startswith("country   unknown") for line in outcome.lines)
 
 
 def test_archive_is_checked_as_of_the_day_after_its_end(tmp_path: Path) -> None:
@@ -83,8 +83,8 @@ def test_files_of_one_form_are_read_by_a_glob_with_a_file_of_depots(tmp_path: Pa
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("name,colour\na,red\nb,blue\n", "no column of days; looked at the columns 'name', 'colour'"),
-        ("site,day,colour\na,2026-01-01,red\na,2026-01-02,blue\n", "no column of counts"),
+        ("name,colour\na,red\nb,blue\n", "no date column; searched columns 'name', 'colour'"),
+        ("site,day,colour\na,2026-01-01,red\na,2026-01-02,blue\n", "no count column"),
         ("a,2026-01-01,5\na,2026-01-02,6\na,2026-01-03,7\n", "no header"),
         ("", "the file is empty"),
         ("word\nword\n", "found one column"),
@@ -144,7 +144,7 @@ def test_pipeline_file_is_never_overwritten(tmp_path: Path) -> None:
 
 
 def test_rejects_an_unknown_country(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=r"found 'Germony', wanted its two letters, .*; did you mean 'DE'\?"):
+    with pytest.raises(SpecError, match=r"found 'Germony'; wanted a two-letter code, .*; did you mean 'DE'\?"):
         made(tmp_path / "fleet", made_up_files.archive(tmp_path, LAST), country="Germony")
 
 
@@ -243,7 +243,9 @@ def test_rider_is_not_a_depot_within_a_city(tmp_path: Path) -> None:
 def test_files_of_one_depot_each_are_not_summed(tmp_path: Path) -> None:
     rows = [f"{day},{40 + day.weekday()}" for day in two_months()]
     files = [a_file(tmp_path, f"{name}.csv", "date,parcels", rows) for name in ("north", "south", "west")]
-    with pytest.raises(SpecError, match=r"north.csv and 2 more: hold counts of the same days, .* no column names the"):
+    with pytest.raises(
+        SpecError, match=r"north.csv and 2 more: found counts of the same days, .* no column that names the"
+    ):
         made(tmp_path / "fleet", *files)
 
 
@@ -289,8 +291,8 @@ def test_reports_summed_parts_and_a_total_among_them(tmp_path: Path) -> None:
     outcome, spec, text = made(tmp_path / "fleet", a_file(tmp_path, "c.csv", "Store,Date,Channel,Orders", rows))
     assert spec.demand.aggregate == "sum"
     notes = [
-        "the rows of a depot and day are added up over 'Channel': 'web', 'shop', 'all'",
-        "all of 'Channel' left out: the sum of the others",
+        "the rows of a depot and day are summed over 'Channel': 'web', 'shop', 'all'",
+        "rows with Channel=all are excluded: the sum of the others",
     ]
     for note in notes:
         assert f"note      {note}" in outcome.lines
@@ -313,7 +315,7 @@ def test_reports_alternative_interpretations(tmp_path: Path) -> None:
     outcome = start.create([file], tmp_path / "fleet", country=None, ask=None, now=NOW, answers=answers)
     columns = load(tmp_path / "fleet" / start.PIPELINE).demand.columns
     assert (columns.date, columns.demand) == ("order_date", "bread")
-    assert "note      days are those of 'order_date'; 'delivery_date' holds days, too" in outcome.lines
+    assert "note      'order_date' is the date column; 'delivery_date' also contains dates" in outcome.lines
 
 
 def test_reports_columns_not_used_as_depots(tmp_path: Path) -> None:
@@ -321,7 +323,7 @@ def test_reports_columns_not_used_as_depots(tmp_path: Path) -> None:
     rows = [f"{day},{north},{oslo},{north + oslo},x" for day, north, oslo in pairs]
     outcome, _, _ = made(tmp_path / "fleet", a_file(tmp_path, "wide.csv", "day,North,NO,Sum,remark", rows))
     assert "note      not used: 'Sum' (the sum of the others), 'remark' (no counts)" in outcome.lines
-    assert "note      taken for depots, by their counts, whatever their names say: 'NO'" in outcome.lines
+    assert "note      treated as depots because of their counts, despite their names: 'NO'" in outcome.lines
 
 
 def test_reports_another_form_that_reads_the_days(tmp_path: Path) -> None:
@@ -330,8 +332,8 @@ def test_reports_another_form_that_reads_the_days(tmp_path: Path) -> None:
     outcome, spec, text = made(tmp_path / "fleet", tmp_path / "counts.csv", country="DE")
     assert isinstance(spec.demand.source, CsvSource)
     assert spec.demand.source.date_format == "%d/%m/%Y"
-    assert "the form that reads the days; '%m/%d/%Y' would read them too" in text
-    assert "note      days are read as '%d/%m/%Y', and '%m/%d/%Y' would read them all as well" in outcome.lines
+    assert "the format of the dates; '%m/%d/%Y' would fit as well" in text
+    assert "note      dates are read as '%d/%m/%Y', but '%m/%d/%Y' would fit all of them as well" in outcome.lines
 
 
 def order_lines(folder: Path, column: str, amount: str, *, numbered: bool = True) -> Path:

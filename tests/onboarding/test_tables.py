@@ -13,8 +13,8 @@ from forecaster.onboarding import tables
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("orders,orders\n2026-10-18,66\n", "found no column with a name of its own in line 1, which has 'orders'"),
-        (":a,:b\n2026-10-18,66\n", "found no column with a name of its own in line 1, which has ':a', ':b'"),
+        ("orders,orders\n2026-10-18,66\n", "found no column with a unique name in line 1, which contains 'orders'"),
+        (":a,:b\n2026-10-18,66\n", "found no column with a unique name in line 1, which contains ':a', ':b'"),
     ],
 )
 def test_rejects_a_header_without_unique_names(tmp_path: Path, text: str, sentence: str) -> None:

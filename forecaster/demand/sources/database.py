@@ -65,7 +65,7 @@ def _url(source: SqlSource, spec: Spec) -> sa.URL:
         url = sa.make_url(filled)
     except (sa.exc.ArgumentError, ValueError):
         raise SourceError(
-            f"{source.url}: found no database URL; wanted one such as postgresql+psycopg://reader:${{PASSWORD}}@host/orders"
+            f"{source.url}: not a database URL; wanted one such as postgresql+psycopg://reader:${{PASSWORD}}@host/orders"
         ) from None
     credentials.conceal(url.password)
     for option, values in url.normalized_query.items():
@@ -96,14 +96,14 @@ def _engine(url: sa.URL, place: str) -> sa.Engine:
         engine = sa.create_engine(url, poolclass=NullPool, connect_args=options)
     except sa.exc.NoSuchModuleError:
         raise SourceError(
-            f"{place}: found a database '{url.drivername}', which SQLAlchemy does not know; wanted one such as "
+            f"{place}: found a database '{url.drivername}', which SQLAlchemy does not support; wanted one such as "
             "postgresql+psycopg or sqlite"
         ) from None
     except ImportError as error:
-        install = f"install {error.name} beside forecaster"
+        install = f"install {error.name} in the same environment"
         if url.get_backend_name() == "postgresql":
             install = "write postgresql+psycopg:// and pip install 'harbor-forecaster[postgres]'"
-        raise MissingExtra(f"{place} needs the driver {error.name}, not installed here: {install}") from None
+        raise MissingExtra(f"{place} needs the driver {error.name}, which is not installed here: {install}") from None
     if url.drivername in ("sqlite", "sqlite+pysqlite"):
         sa.event.listen(engine, "connect", _read_any_text)
     return engine
@@ -135,7 +135,7 @@ def _driver_message(error: sa.exc.DBAPIError) -> str:
 
 
 def _expected(source: SqlSource) -> str:
-    return f"a query that it understands, not {source.query!r}" if source.query else f"a table '{source.table}'"
+    return f"a valid query, not {source.query!r}" if source.query else f"a table '{source.table}'"
 
 
 def _may_pass(error: sa.exc.DBAPIError) -> bool:

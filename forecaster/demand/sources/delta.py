@@ -55,15 +55,14 @@ def _sound(place: str) -> Iterator[None]:
     try:
         yield
     except TableNotFoundError:
-        raise SourceUnreachable(f"{place}: no Delta table there; wanted a folder with a _delta_log") from None
+        raise SourceUnreachable(f"{place}: found no Delta table; wanted a folder with a _delta_log") from None
     except OSError as error:
         raise SourceUnreachable(
             f"{place}: cannot be read: {_library_message(error)}; wanted a readable Delta table"
         ) from None
     except (DeltaError, pa.ArrowException, ValueError, MemoryError) as error:
         raise SourceError(
-            f"{place}: found something else than a Delta table that can be read ({_library_message(error)}); "
-            "wanted kind: delta"
+            f"{place}: not a readable Delta table ({_library_message(error)}); wanted one, as declared by kind: delta"
         ) from None
 
 

@@ -117,8 +117,7 @@ def watermark(column: str, value: Any) -> str:
     kind = type(value).__name__
     if kind not in _FROM_TEXT:
         raise SourceError(
-            f"watermark '{column}': found a value of type {kind}; wanted a column of whole numbers, instants, days or "
-            "text"
+            f"watermark '{column}': found a value of type {kind}; wanted a column of integers, timestamps, days or text"
         )
     text = value.isoformat() if isinstance(value, date) else str(value)
     return json.dumps([column, kind, text], ensure_ascii=False)
@@ -133,7 +132,7 @@ def since(text: str | None, column: str) -> Any:
         return _FROM_TEXT[kind](value_text) if of == column else None
     except (ValueError, KeyError, TypeError, ArithmeticError):
         raise SourceError(
-            f"watermark '{column}': found {text!r}, which no feed gave; wanted one that a feed gave"
+            f"watermark '{column}': found {text!r}, which no feed produced; wanted a watermark from a feed"
         ) from None
 
 

@@ -147,7 +147,7 @@ def _remedy(content: bytes, source: ExcelSource, shown: str, request: layout.Req
         return seen
     for name in _of_cells(workbook):
         if any({*request.names} <= {*fields} for _, fields in _first_rows(workbook, name, source)):
-            return f"; the sheet '{name}' has them: set sheet: {json.dumps(name, ensure_ascii=False)}"
+            return f"; sheet '{name}' contains them: set sheet: {json.dumps(name, ensure_ascii=False)}"
     return ""
 
 
@@ -174,7 +174,7 @@ def _names(file: File, workbook: Any, wanted: str | int | None) -> list[str]:
     shown = [sheet.name for sheet in workbook.sheets_metadata if str(sheet.visible).endswith(".Visible")]
     candidates = [name for name in _of_cells(workbook) if name in shown and workbook.get_sheet_by_name(name).height]
     if not candidates:
-        raise SourceError(f"{file.place}: found no sheet with any cell; wanted one with a header and rows")
+        raise SourceError(f"{file.place}: found no sheet with cells; wanted one with a header and rows")
     return candidates if is_any else candidates[:1]
 
 
@@ -259,7 +259,9 @@ def _sound(file: File) -> Iterator[None]:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         if type(error).__name__ == "PasswordError":
-            raise SourceError(f"{file.place}: the workbook is locked by a password; wanted one without") from None
+            raise SourceError(
+                f"{file.place}: found a password-protected workbook; wanted one without a password"
+            ) from None
         raise SourceError(
-            f"{file.place}: found something else than a workbook that can be read ({error}); wanted kind: excel"
+            f"{file.place}: not a readable workbook ({error}); wanted one, as declared by kind: excel"
         ) from None

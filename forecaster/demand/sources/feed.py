@@ -129,7 +129,9 @@ class Columns:
         chosen = list(dict.fromkeys([*self.required, *(column for column in self.optional if column in available)]))
         for column in chosen:
             if column == ROW or column.startswith(":"):
-                raise SourceError(f"{place}: column '{column}' has a name that is used for a row's place; rename it")
+                raise SourceError(
+                    f"{place}: column '{column}' has a name that is reserved for the position of a row; rename it"
+                )
             if missing := [name for name in chosen if name not in available]:
                 names = f"columns {_listed(available)}" if any(available) else "no columns, as in an empty file"
                 quoted = ", ".join(f"'{name}'" for name in missing)
@@ -141,7 +143,7 @@ class Columns:
             if spellings and plain(column):
                 raise SourceError(
                     f"{place}: found column '{spellings[0]}', which is not read; wanted '{column}', or its name in the "
-                    "pipeline file: case and signs count"
+                    "pipeline file: case and punctuation matter"
                 )
         return chosen
 
@@ -157,7 +159,7 @@ def _hint(missing: Sequence[str], available: Sequence[str]) -> str:
         meant = ", ".join(
             f"'{other}'" if len(missing) == 1 else f"'{other}' for '{name}'" for name, other in alike.items()
         )
-        return f"; did you mean {meant}? Upper and lower case, blanks and signs count"
+        return f"; did you mean {meant}? Case, spaces and punctuation matter"
     if numbered := numbered_days(available):
         return numbered
     if len(missing) > 1:
@@ -168,7 +170,7 @@ def _hint(missing: Sequence[str], available: Sequence[str]) -> str:
     parts = next((parts for parts in _PARTS_OF_DAYS if parts <= spellings.keys()), None)
     if parts and plain(column) in _DAYS:
         named = " and ".join(f"'{spellings[part]}'" for part in sorted(parts, reverse=True))
-        return f"; columns {named} are not put together: wanted days such as 2024-03-05 in one column"
+        return f"; columns {named} are not combined: wanted dates such as 2024-03-05 in one column"
     return ""
 
 
@@ -180,7 +182,7 @@ def numbered_days(names: Sequence[str]) -> str:
     if len(numbers) < max(_A_WEEK, len(names) / 2) or numbers != [*range(numbers[0], numbers[0] + len(numbers))]:
         return ""
     return (
-        f"; columns {stem}{numbers[0]} to {stem}{numbers[-1]} seem to be numbered days: name each by its day, as in "
+        f"; columns {stem}{numbers[0]} to {stem}{numbers[-1]} seem to be numbered days: rename each to its date, as in "
         "2024-03-05 for the first, and set demand.source.wide: days"
     )
 
@@ -216,7 +218,7 @@ def _translated_errors(name: str) -> Iterator[None]:
     except ForecasterError as error:
         raise type(error)(credentials.hide(str(error))) from None
     except pa.ArrowException as error:
-        raise SourceError(credentials.hide(f"{name}: found values that cannot be held ({error})")) from None
+        raise SourceError(credentials.hide(f"{name}: found values that cannot be represented ({error})")) from None
 
 
 def _gather_blocks(pieces: Iterable[tuple[str, pa.Table]]) -> Iterator[pd.DataFrame]:

@@ -62,10 +62,12 @@ def files(source: StoredSource, spec: Spec) -> list[File]:
     root = _root(path) if globbed else path.rstrip("/")
     if not paths and globbed:
         raise SourceUnreachable(
-            f"{without_credentials(place)}: the glob matches no file; wanted at least one {source.kind} file"
+            f"{without_credentials(place)}: found no file that matches the glob; wanted at least one {source.kind} file"
         )
     if not paths:
-        raise SourceError(f"{without_credentials(place)}: the folder holds no file; wanted {source.kind} files in it")
+        raise SourceError(
+            f"{without_credentials(place)}: found a folder without files; wanted {source.kind} files in it"
+        )
     return [
         File(
             _joined(without_credentials(place), root, file_path),
@@ -118,7 +120,7 @@ def reached(place: str, advice: str = "") -> Iterator[None]:
         install = (
             "pip install 'harbor-forecaster[object-store]'"
             if place.startswith("s3")
-            else "install it beside forecaster"
+            else "install it in the same environment"
         )
         raise MissingExtra(f"{place} needs a package that is not installed here ({error}): {install}") from None
     except Exception as error:  # object stores raise errors of their own without a common base
@@ -166,8 +168,8 @@ def _conceal(url: str) -> None:
 def _advice(source: StoredSource) -> str:
     if DATASETS in source.path:
         return (
-            f"; {DATASETS} names a folder of tidy Parquet files with one row a site and day: depot_id, date, demand "
-            f"and covariates. Set {DATASETS} to such a folder, or point demand.source at a file of your own"
+            f"; {DATASETS} names a folder of tidy Parquet files with one row per site and day: depot_id, date, demand "
+            f"and covariates. Set {DATASETS} to such a folder, or point demand.source to your own file"
         )
     if "://" in source.path:
         return f"; wanted a {source.kind} file there"

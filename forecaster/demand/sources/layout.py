@@ -95,7 +95,7 @@ def _of_rows(rows: Rows, header_row: int, request: Request, key: str) -> Remedy:
     if not reasons and _is_data(names):
         wanted = ",".join(request.names)
         return Remedy(
-            (f"line {number} seems to be a row already: wanted a line with names above it, such as {wanted}",)
+            (f"line {number} seems to be a data row: wanted a line with column names above it, such as {wanted}",)
         )
     return Remedy(tuple(reasons), tuple(keys))
 
@@ -183,7 +183,7 @@ def _wide(names: Sequence[str], rows: Sequence[Sequence[str]], request: Request)
 
 
 def _of_kind(what: str, shown: Sequence[str], kind: str, wanted: str, there: str, names: Sequence[str]) -> Remedy:
-    reason = f"the file seems to have a column a {what} ({_some(shown, total=len(shown))})"
+    reason = f"the file seems to have one column per {what} ({_some(shown, total=len(shown))})"
     column = {"depots": "date", "days": "depot_id"}[kind]
     other = (
         (f"demand.columns.{column}: {json.dumps(there, ensure_ascii=False)}",) if wanted not in names and there else ()

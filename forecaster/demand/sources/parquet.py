@@ -142,5 +142,5 @@ def _sound(file: File) -> Iterator[None]:
             message = error.strerror or str(error)
             raise SourceUnreachable(f"{file.place}: cannot be read: {message}; wanted a readable file") from None
         raise SourceError(
-            f"{file.place}: found something else than a Parquet file ({error}); wanted kind: parquet"
+            f"{file.place}: not a Parquet file ({error}); wanted one, as declared by kind: parquet"
         ) from None

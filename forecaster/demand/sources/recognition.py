@@ -23,7 +23,7 @@ _FOREIGN = {
     b"\x89PNG": "a picture",
     b"\xff\xd8\xff": "a picture",
     b"SQLite format 3\0": "an SQLite database (kind: sql reads it)",
-    b"version https://git-lfs": "a pointer of Git LFS, whose file was not fetched",
+    b"version https://git-lfs": "a Git LFS pointer whose file was not fetched",
 }
 _NO_CONTENT = "; the file is empty"
 _UTF_8 = ("utf-8", "utf8", "utf-8-sig", "utf_8")
@@ -97,8 +97,8 @@ def _of_bytes(content: bytes, source: StoredSource) -> str:
     if packed and not kind:
         declared = source.compression if isinstance(source, CsvSource) else ""
         if declared in ("none", "") or text_stream.compression(source.path, declared) != packed:
-            key = f"set compression: {packed}" if isinstance(source, CsvSource) else "wanted it unpacked"
-            return f"; it looks like a file that {packed} compressed: {key}"
+            key = f"set compression: {packed}" if isinstance(source, CsvSource) else "wanted the decompressed file"
+            return f"; it looks like a {packed}-compressed file: {key}"
     if foreign := next((what for start, what in _FOREIGN.items() if content.startswith(start)), None):
         return f"; it looks like {foreign}"
     return _of_markup(content) or _of_plain_text(content, source, known=bool(kind or packed))
@@ -133,11 +133,11 @@ def _packed(content: bytes) -> str:
 def _of_markup(content: bytes) -> str:
     start = content.removeprefix(b"\xef\xbb\xbf").lstrip()[:1000].lower()
     if start.startswith((b"<!doctype html", b"<html", b"<head", b"<body", b"<script", b"<table")):
-        return "; it looks like a web page, perhaps a login or error page: wanted the file itself; open it in a browser"
+        return "; it looks like a web page, perhaps for login or an error: wanted the file itself; open it in a browser"
     if start.startswith(b"<"):
-        return "; it looks like XML; wanted an export of another form"
+        return "; it looks like XML; wanted another export format"
     if start[:1] in (b"{", b"[") and start[1:].lstrip()[:1] in (b'"', b"{", b"[", b"}", b"]"):
-        return "; it looks like JSON, perhaps the answer of an API; wanted an export of another form"
+        return "; it looks like JSON, perhaps an API response; wanted another export format"
     return ""
 
 

@@ -43,8 +43,8 @@ def pieces(source: SampleSource, spec: Spec, columns: Columns, **_: str | None) 
         yield name, table
     if ending.digest not in (DEMAND, EVENTS):
         raise SourceError(
-            f"{file.place}: found another file than the Harbor Fleet sample's; wanted that one, unchanged, or "
-            "`kind: csv` for a file of yours: only the sample's days can be continued"
+            f"{file.place}: not a file of the Harbor Fleet sample; wanted an unchanged file of the sample, or "
+            "`kind: csv` for your own file: only the sample can be continued with simulated days"
         )
     until = source.until or last_exported(datetime.now(UTC))
     later = later_days(until)

@@ -70,7 +70,7 @@ def texts(file: File, source: CsvSource, content: Hash) -> Iterator[tuple[int, s
                 yield line, whole
                 line += lines(whole)
             if len(rest) > _LONGEST:
-                raise SourceError(f"{file.place}:{line}: found a line without an end; wanted a CSV file")
+                raise SourceError(f"{file.place}:{line}: found a line without a line break; wanted a CSV file")
         rest += _decoded(file, source, decoder, b"", line, rest)
     if rest:
         _refuse_nul(file, rest, line)
@@ -135,7 +135,7 @@ def _refuse_nul(file: File, text: str, line: int) -> None:
     """Reject a header with NUL characters: not a CSV file, or another encoding. In other lines only
     the row is lost."""
     if line == 1 and "\0" in text.splitlines()[0]:
-        raise SourceError(f"{file.place}:1: found a NUL character; wanted a CSV file, or its `encoding`")
+        raise SourceError(f"{file.place}:1: found a NUL character; wanted a CSV file, or the `encoding` of this file")
 
 
 @contextmanager
@@ -194,6 +194,6 @@ def _only_member(file: File, raw: BinaryIO) -> IO[bytes]:
     if len(names) != 1:
         listed = ", ".join(f"'{name}'" for name in names[:_LISTED]) + (", …" if len(names) > _LISTED else "")
         raise SourceError(
-            f"{file.place}: found {len(names)} files in the archive ({listed}); wanted one CSV file in it"
+            f"{file.place}: found {len(names)} files in the archive ({listed}); wanted exactly one CSV file"
         )
     return archive.open(names[0])

@@ -31,7 +31,7 @@ class WideColumns(Columns):
 
     headers: str  # required column made from the headers
     cells: str  # required column made from the cells
-    what: str  # meaning of a header: a depot, a day
+    what: str  # meaning of a header: depot, day
     ignored: tuple[str, ...] = ()
 
     def of(self, place: str, available: Sequence[str]) -> list[str]:
@@ -39,14 +39,14 @@ class WideColumns(Columns):
         as Columns does, and if the table has no readings in columns."""
         if self.headers in available and self.cells in available:
             raise SourceError(
-                f"{place}: found columns '{self.headers}' and '{self.cells}', as in a table with a row a reading; "
-                "wanted a wide one, or the source without `wide`"
+                f"{place}: found columns '{self.headers}' and '{self.cells}', as in a table with one row per "
+                "reading; wanted a wide table, or no `wide` in the source"
             )
         whole = Columns(self._of_rows, self.optional).of(place, available)
         names = [name for name in available if name not in whole and name not in self.ignored]
         if not any(names):
             raise SourceError(
-                f"{place}: found columns {', '.join(available)}; wanted further ones, a column {self.what}, since the "
+                f"{place}: found columns {', '.join(available)}; wanted further ones, one per {self.what}, because the "
                 f"source is `wide`"
             )
         if twice := next((name for name in names if names.count(name) > 1), None):
@@ -87,7 +87,7 @@ def columns_of(source: AnySource, spec: Spec, columns: Columns) -> Columns:
     if source.wide is None:
         return columns
     named = spec.demand.columns
-    headers, what = (named.depot_id, "a depot") if source.wide == "depots" else (named.day, "a day")
+    headers, what = (named.depot_id, "depot") if source.wide == "depots" else (named.day, "day")
     return WideColumns(
         columns.required, columns.optional, headers=headers, cells=named.demand, what=what, ignored=source.ignore
     )

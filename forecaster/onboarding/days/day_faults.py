@@ -13,7 +13,7 @@ from forecaster.onboarding import column_names, notation
 from forecaster.onboarding.days import day_counts
 from forecaster.onboarding.tables import FileTable
 
-_WHOLE = "write all days as in 2024-03-05"
+_WHOLE = "write all dates as in 2024-03-05"
 
 
 def hint(table: FileTable) -> str:
@@ -31,7 +31,8 @@ def hint(table: FileTable) -> str:
     if not near:
         return ""
     reason = f": {wrong[near[0]]}" if near[0] in wrong else ""
-    return f"; column '{near[0]}' may be meant, with {_first(table, near[0], texts[near[0]])}{reason}"
+    first = _first(table, near[0], texts[near[0]])
+    return f"; column '{near[0]}' may be the date column, with values such as {first}{reason}"
 
 
 def _is_unread(name: str) -> bool:
@@ -42,16 +43,13 @@ def _reason(values: Any) -> str:
     """Problem with days; empty if the values are no days."""
     if parts := notation.two_forms(values):
         first, second = (f"'{part.iloc[0]}' ({len(part) / len(values):.0%})" for part in parts)
-        return (
-            f"they have two notations, some as {first} and others as {second}, so a program may have swapped days "
-            f"and months: {_WHOLE}"
-        )
+        return f"they have two formats, {first} and {second}, so a program may have swapped day and month: {_WHOLE}"
     if len(buddhist := notation.of_buddhist_era(values)):
-        return f"'{buddhist.iloc[0]}' looks like a day of the Buddhist era, whose years are 543 ahead: {_WHOLE}"
+        return f"'{buddhist.iloc[0]}' looks like a date of the Buddhist calendar, whose years are 543 ahead: {_WHOLE}"
     if era := notation_hints.other_era(values):
         return f"wanted {era}"
     if form := day_counts.form_of(values):
-        return f"they look like numbers that count days ('{form}'): make them dates"
+        return f"they look like dates stored as numbers ('{form}'): convert them to dates"
     return "" if _are_decimals(values) else notation_hints.unread_days(values)
 
 

@@ -59,13 +59,13 @@ def of(table: FileTable, demand_form: str | None) -> Lifespans:
         if name is None:
             continue
         if key not in texts:
-            columns += [(key, name, f"{_REASONS[key]}; all are, so far")] if key == "closed" else []
+            columns += [(key, name, f"{_REASONS[key]}; so far, all values are empty")] if key == "closed" else []
         elif form in forms[key] and not (form and table.settings["kind"] == "parquet"):
             columns.append((key, name, _REASONS[key]))
         else:
             notes.append(
-                f"column '{name}' of {table.path.name} is left out as `depots.columns.{key}`: "
-                f"'{texts[key].iloc[0]}' and its other values are no days in one form such as 2024-03-05"
+                f"column '{name}' of {table.path.name} is not used as `depots.columns.{key}`: its "
+                f"values, such as '{texts[key].iloc[0]}', are not dates in one format such as 2024-03-05"
             )
     return Lifespans(tuple(columns), form if columns else None, tuple(notes))
 

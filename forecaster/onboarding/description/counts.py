@@ -128,7 +128,7 @@ def _of_parts_or_events(by_name: Mapping[str, Column], counts: list[str], totals
     return Count(
         None if is_event else by_name[ranked[0]],
         "",
-        Question("count", "a site has several rows a day: are rows counted, or is a column summed?", choices),
+        Question("count", "a site has several rows per day: count the rows, or sum a column?", choices),
     )
 
 
@@ -155,7 +155,7 @@ def _reason(name: str, pool: list[str], totals: list[str]) -> str:
     if name in totals:
         return "the sum of other columns"
     others = [other for other in pool if other != name]
-    beside = f"; {listed(others)} hold{'s' if len(others) == 1 else ''} numbers, too" if others else ""
+    beside = f"; {listed(others)} also contain{'s' if len(others) == 1 else ''} numbers" if others else ""
     return f"by its name{beside}" if column_names.says(name, "demand") else "the only column of counts"
 
 

@@ -62,7 +62,7 @@ def question(found: list[DayColumns]) -> Question | None:
     if len(found) < 2:
         return None
     choices = tuple(Choice(each.answer, f"first row: {each.sample}" + _of_recording(each.names[0])) for each in found)
-    return Question("day", "which day does a row count on?", choices)
+    return Question("day", "which column contains the day of a row?", choices)
 
 
 def _is_of_recording(name: str) -> bool:
@@ -70,7 +70,7 @@ def _is_of_recording(name: str) -> bool:
 
 
 def _of_recording(name: str) -> str:
-    return ", perhaps of its recording" if _is_of_recording(name) else ""
+    return ", possibly the recording date" if _is_of_recording(name) else ""
 
 
 def _of(names: tuple[str, ...], columns: Mapping[str, Column]) -> DayColumns:

@@ -13,7 +13,7 @@ from forecaster.demand.arrangement import are_one_of
 from forecaster.onboarding import column_names
 from forecaster.onboarding.columns import Column
 from forecaster.onboarding.description.identities import identities
-from forecaster.onboarding.description.questions import Choice, Question
+from forecaster.onboarding.description.questions import Choice, Question, written
 from forecaster.onboarding.description.sites import is_of_clock
 
 _MOST_KINDS = 60  # values of a column of parts
@@ -57,7 +57,7 @@ def _scenario(column: Column) -> RowFilter | None:
     kept = [value for value in words.values() if column_names.is_word(value, "actual")]
     if not kept or not any(column_names.is_word(value, "planned") for value in words.values()):
         return None
-    return RowFilter({column.name: kept}, (f"rows of '{column.name}' other than {kept[0]} left out",))
+    return RowFilter({column.name: kept}, (f"rows with {written(column.name, {'not': kept})} are excluded",))
 
 
 def _metric(column: Column) -> RowFilter | None:
@@ -73,7 +73,7 @@ def _metric(column: Column) -> RowFilter | None:
         choices = tuple(Choice(f"{column.name}={value}", "rows of this measure") for value in ranked)
         question = Question("where", f"which measure of '{column.name}' counts?", choices)
     return RowFilter(
-        {column.name: [ranked[0]]}, (f"rows of '{column.name}' other than {ranked[0]} left out",), question
+        {column.name: [ranked[0]]}, (f"rows with {written(column.name, {'not': ranked[:1]})} are excluded",), question
     )
 
 
@@ -84,11 +84,15 @@ def _states(column: Column) -> RowFilter | None:
         return None
     if _is_flag(column.name):
         yes = [value for value in column.distinct if value.casefold() in ("1", "1.0", "yes", "true", "y", "ja", "t")]
-        return RowFilter({column.name: {"not": yes}}, (f"rows with '{column.name}' left out",)) if yes else None
+        return (
+            RowFilter({column.name: {"not": yes}}, (f"rows with {written(column.name, yes)} are excluded",))
+            if yes
+            else None
+        )
     gone = [value for value in column.distinct if column_names.is_word(value, "cancelled")]
     if not gone or len(gone) == len(column.distinct):
         return None
-    return RowFilter({column.name: {"not": gone}}, (f"{', '.join(gone)} rows left out, by '{column.name}'",))
+    return RowFilter({column.name: {"not": gone}}, (f"rows with {written(column.name, gone)} are excluded",))
 
 
 def _is_flag(name: str) -> bool:
@@ -118,12 +122,13 @@ def totals(column: Column, rows: Any) -> RowFilter:
     sums = [each.total for each in relations if each.total]
     if sums:
         return RowFilter(
-            {column.name: {"not": sums}}, (f"{', '.join(sums)} of '{column.name}' left out: the sum of the others",)
+            {column.name: {"not": sums}},
+            (f"rows with {written(column.name, sums)} are excluded: the sum of the others",),
         )
     partition = next((each for each in relations if each.total is None), None)
     if partition is None:
         return RowFilter()
-    text = f"{' + '.join(partition.left)} is {' + '.join(partition.right)} on every day: only one of the two counts"
+    text = f"{' + '.join(partition.left)} equals {' + '.join(partition.right)} on every day: only one of the two counts"
     choices = tuple(
         Choice(f"{column.name}={','.join(group)}", "these rows") for group in (partition.left, partition.right)
     )
@@ -178,8 +183,10 @@ def _total_question(column: Column) -> Question | None:
     if not named or len(column.distinct) < 3:
         return None
     choices = (
-        Choice(f"{column.name}!={','.join(named)}", "the parts alone"),
-        Choice(f"{column.name}={named[0]}", "the total alone"),
+        Choice(f"{column.name}!={','.join(named)}", "only the parts"),
+        Choice(f"{column.name}={named[0]}", "only the total"),
         Choice(f"{column.name}={','.join(column.distinct[:20])}", "all rows, summed"),
     )
-    return Question("where", f"'{named[0]}' of '{column.name}' is called a total: which rows count?", choices)
+    return Question(
+        "where", f"'{named[0]}' of '{column.name}' looks like a total by its name: which rows count?", choices
+    )

@@ -68,7 +68,7 @@ class TableAnswers:
         for option, columns in asked.items():
             for name in columns:
                 if name not in names and not (option == "--count" and name == ROW_COUNT):
-                    raise SpecError(f"{path}: {option} names '{name}', and its columns are {', '.join(names)}")
+                    raise SpecError(f"{path}: found '{name}' in {option}; wanted one of the columns {', '.join(names)}")
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:
@@ -110,7 +110,7 @@ class OpenQuestions(SpecError):
 
     def __init__(self, path: object, questions: Sequence[Question], command: str) -> None:
         self.questions, self.command = tuple(questions), command
-        lines = [f"{path}: the table leaves a question open, and nothing was written"]
+        lines = [f"{path}: the table has open questions; nothing was written"]
         for question in questions:
             lines.append(f"  {question.text}")
             lines += [f"    --{question.part} {shlex.quote(each.answer)}: {each.evidence}" for each in question.choices]

@@ -61,7 +61,7 @@ def choose(by_name: Mapping[str, Column], days: Any, taken: Sequence[str]) -> Si
     best = min(likely, key=lambda column: (columns.repeats(column, days), column.are_numbers))
     ranked = [best, *(column for column in likely if column is not best)]
     choices = [Choice(column.name, _values(column)) for column in ranked]
-    one_site = Choice(NO_COLUMN, "one site; all rows are its")
+    one_site = Choice(NO_COLUMN, "one site for all rows")
     return SiteColumn(best, "", Question("site", "which column names the site?", (*choices, one_site)))
 
 
@@ -70,8 +70,8 @@ def _of_articles(candidates: list[Column], days: Any) -> SiteColumn:
     for column in candidates:
         is_one_a_day = columns.repeats(column, days) < 1 - _NEARLY_ALL and column.values.nunique() >= 2
         if column_names.says(column.name, "article") and is_one_a_day and not column.are_numbers:
-            choices = (Choice(NO_COLUMN, "one site; all rows are its"), Choice(column.name, _values(column)))
-            return SiteColumn(None, "", Question("site", "is each article forecast, or one site?", choices))
+            choices = (Choice(NO_COLUMN, "one site for all rows"), Choice(column.name, _values(column)))
+            return SiteColumn(None, "", Question("site", "forecast each article, or one site?", choices))
     return SiteColumn(None, "no column has the same names on most days")
 
 

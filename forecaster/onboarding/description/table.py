@@ -42,13 +42,15 @@ def describe(table: FileTable, answers: TableAnswers | None = None) -> Descripti
     if row_filter.where:
         kept = filters.mask(table.frame, row_filter.where)
         if not kept.any():
-            raise SpecError(f"{table.path}: no row fulfils {dict(row_filter.where)}; wanted values that it has")
+            raise SpecError(
+                f"{table.path}: found no row that matches {dict(row_filter.where)}; wanted values in the file"
+            )
         table = replace(table, frame=table.frame[kept].reset_index(drop=True))
     by_name = columns.of(table)
     wide.refuse_times(_numeric(by_name, set()), table.path)
     found = days.candidates(by_name, answers)
     if not found:
-        raise SpecError(f"{table.path}: found no column of days; {_looked_at(table)}; wanted one with days such as "
+        raise SpecError(f"{table.path}: found no date column; {_looked_at(table)}; wanted one with dates such as "
                         "2024-03-05 or 05.03.2024")  # fmt: skip
     _refuse_text_days(table, by_name, found[0])
     description = _described(table, by_name, found, answers)
@@ -76,7 +78,9 @@ def _described(
         questions.insert(0, days.question(found))
     elif len(found) > 1:
         others = [name for each in found[1:] for name in each.names]
-        remark = f"days are those of '{day.answer}'; {columns.listed(others)} hold{'s' * (len(others) == 1)} days, too"
+        remark = (
+            f"'{day.answer}' is the date column; {columns.listed(others)} also contain{'s' * (len(others) == 1)} dates"
+        )
         description = replace(description, notes=(*description.notes, remark))
     return replace(description, questions=tuple(filter(None, questions)))
 
@@ -132,7 +136,7 @@ def _long(
         rows = replace(rows, part=snapshot)
     count = _count(by_name, daily, rows, answers)
     if count.column is None and not count.evidence and not count.question:
-        raise SpecError(f"{table.path}: found no column of counts; {_looked_at(table)}; wanted one with numbers a day")
+        raise SpecError(f"{table.path}: found no count column; {_looked_at(table)}; wanted one with daily counts")
     description = _of_count(by_name, count, day, depot.values)
     description = replace(description, depot_column=depot.name, part=rows.part, recorded_at=snapshot)
     return _without_totals(description, by_name, depot, answers) if snapshot is None else description
@@ -148,7 +152,7 @@ def _without_totals(
     if description.part is not None and description.aggregate == "sum":
         part = by_name[description.part]
         result = filters.RowFilter() if part.name in answers.where else filters.of_parts(part, rows)
-        remark = f"the rows of a depot and day are added up over '{part.name}': {columns.listed([*part.distinct], 5)}"
+        remark = f"the rows of a depot and day are summed over '{part.name}': {columns.listed([*part.distinct], 5)}"
         description = replace(description, notes=(*description.notes, remark))
     is_open = depot is not None and depot.name not in answers.where and not result.where and not result.question
     if depot is not None and is_open and description.aggregate != "count":
@@ -226,9 +230,7 @@ def _without_site(
     if chosen is None or not chosen.names:
         is_stock = counts.hold_stock(names) and rows.are_regular(np.zeros(len(rows.days)))
         if answers.count is None and (not rows.are_several or is_stock):
-            raise SpecError(
-                f"{table.path}: found no column of counts; {_looked_at(table)}; wanted one with numbers a day"
-            )
+            raise SpecError(f"{table.path}: found no count column; {_looked_at(table)}; wanted one with daily counts")
         evidence = chosen.evidence if chosen else "each row is one order: there is no column of counts"
         count = counts.Count(None, evidence, chosen.question if chosen else None)
         return replace(_of_count(by_name, count, day, _name_of_site(answers)), layout="single", part=rows.part)
@@ -263,7 +265,7 @@ def _wide_sites(
     doubtful = [name for name in chosen.names if wide.is_doubtful(name)]
     notes = _left_out(replace(chosen, others={n: chosen.others.get(n, "no counts") for n in ignored if n in by_name}))
     if doubtful:
-        notes = (*notes, f"taken for depots, by their counts, whatever their names say: {columns.listed(doubtful)}")
+        notes = (*notes, f"treated as depots because of their counts, despite their names: {columns.listed(doubtful)}")
     questions = (chosen.question,) if chosen.question else ()
     return Description(
         "depots", None, day, None, chosen.evidence, marks, ignored, rows, notes=notes, questions=questions
@@ -284,16 +286,16 @@ def _name_of_site(answers: TableAnswers) -> str:
 def _days_as_columns(table: FileTable, by_name: dict[str, Column], headers: list[str]) -> Description:
     form = notation.date_form(pd.Series(headers))
     if form is None:
-        raise SpecError(f"{table.path}: found days of different forms as names of columns; wanted one form")
+        raise SpecError(f"{table.path}: found column names that are dates in different formats; wanted one format")
     others = [name for name in by_name if name not in headers]
     words = [name for name in others if not column_names.says(name, "total")]
     depots = column_names.best(words, "depot") or words
     if not depots:
-        raise SpecError(f"{table.path}: found a column a day, and none that names the depot; {_looked_at(table)}")
+        raise SpecError(f"{table.path}: found one column per day, but none that names the depot; {_looked_at(table)}")
     depot = by_name[depots[0]]
     filled = [name for name in headers if name in by_name and by_name[name].are_numbers]
     if not filled:
-        raise SpecError(f"{table.path}: found a column a day, and no counts in them; wanted numbers")
+        raise SpecError(f"{table.path}: found one column per day, but no counts in these columns; wanted numbers")
     marks = columns.marks(by_name[filled[0]], by_name)
     of_headers = notation.days(pd.Series(filled), form.form)
     rows = pd.concat(
@@ -305,15 +307,15 @@ def _days_as_columns(table: FileTable, by_name: dict[str, Column], headers: list
     )
     ignored = tuple(name for name in table.columns if name not in headers and name != depot.name)
     day = DayColumns((), rows["day"], rows["moment"], form.form, form.rival)
-    return Description("days", depot.name, day, None, "a column a day", marks, ignored, rows)
+    return Description("days", depot.name, day, None, "one column per day", marks, ignored, rows)
 
 
 def _refuse_text_days(table: FileTable, by_name: dict[str, Column], day: DayColumns) -> None:
     if table.cells.kind == "parquet" and day.form is not None:
         sample = by_name[day.names[0]].distinct.iloc[0]
         raise SpecError(
-            f"{table.path}: column '{day.names[0]}' has days as text, such as '{sample}'; wanted dates or "
-            "2024-03-05 in a Parquet file, whose text has no notation of its own: write the column as a date"
+            f"{table.path}: column '{day.names[0]}' contains dates as text, such as '{sample}'; wanted a "
+            "date column, or text such as 2024-03-05, because a Parquet source has no `date_format`"
         )
 
 
@@ -325,4 +327,4 @@ def _looked_at(table: FileTable) -> str:
     names = ", ".join(f"'{name}'" for name in table.columns[:_LISTED])
     more = f" and {len(table.columns) - _LISTED} more" if len(table.columns) > _LISTED else ""
     line = f" in line {table.header_row}" if table.header_row > 1 else ""
-    return f"looked at the columns{line} {names}{more}"
+    return f"searched columns{line} {names}{more}"

@@ -55,7 +55,7 @@ def choose(by_name: Mapping[str, Column], names: Sequence[str], rows: counts.Sit
         return _single(by_name, plain or names, rows, reasons)
     if _are_measures(by_name, parts, numbers):
         return _single(by_name, [*totals, *parts], rows, reasons)
-    why = "a column a depot"
+    why = "one column per depot"
     if question := _whether_sites(parts, [*totals]):
         return CountColumns(tuple(parts), why, True, reasons, question)
     return CountColumns(tuple(parts), why, True, reasons)
@@ -63,13 +63,13 @@ def choose(by_name: Mapping[str, Column], names: Sequence[str], rows: counts.Sit
 
 def _of_partitions(partition: Identity, totals: Mapping[str, Identity], reasons: dict[str, str]) -> CountColumns:
     """Two groups of columns with one sum: their total if a column holds it, else one of the groups."""
-    both = f"{_plus(partition.left)} is {_plus(partition.right)} in every row: only one of the two counts"
+    both = f"{_plus(partition.left)} equals {_plus(partition.right)} in every row: only one of the two counts"
     if totals:
         total = next(iter(totals))
-        others = dict.fromkeys((*partition.left, *partition.right), "a part of the total")
+        others = dict.fromkeys((*partition.left, *partition.right), "part of the total")
         others |= {name: why for name, why in reasons.items() if name != total}
         return CountColumns((total,), f"the total; {both}", False, others)
-    choices = tuple(Choice(",".join(group), "a column a site") for group in (partition.left, partition.right))
+    choices = tuple(Choice(",".join(group), "one column per site") for group in (partition.left, partition.right))
     question = Question("count", both, choices)
     others = dict.fromkeys(partition.right, "the other partition") | reasons
     return CountColumns(partition.left, both, True, others, question)
@@ -149,7 +149,7 @@ def _whether_sites(parts: Sequence[str], totals: Sequence[str]) -> Question | No
     things = [name for name in parts if _says_thing(name)]
     if not things:
         return None
-    sites = Choice(",".join(parts), "a column a site")
+    sites = Choice(",".join(parts), "one column per site")
     whole = [Choice(name, "one site: the sum of the others") for name in totals]
     single = [] if whole else [Choice(name, "one site: this column alone") for name in parts[:3]]
     choices = (*whole, sites) if whole else (sites, *single)
@@ -171,8 +171,8 @@ def refuse_times(names: Sequence[str], path: object) -> None:
     kind, those = ("hours", hours) if len(hours) >= _FEW_TIMES else ("weekdays", weekdays)
     if len(those) >= _FEW_TIMES:
         raise SpecError(
-            f"{path}: columns {listed(those)} seem to be {kind}, one column each; wanted a row for each of them, or "
-            "one column with the count of the day"
+            f"{path}: found columns {listed(those)} that seem to be {kind}; wanted one row for each of the {kind}, or "
+            "one column with the daily count"
         )
 
 

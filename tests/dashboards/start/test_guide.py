@@ -142,7 +142,7 @@ def test_reports_errors_like_the_command(tmp_path: Path, ask: Ask) -> None:
     file.write_text("name,colour\na,red\nb,blue\n", "utf-8")
     page = ask("GET", uploaded(ask, file).headers["location"])
     assert page.status_code == 422
-    assert "found no column of days; looked at the columns 'name', 'colour'" in text(page)
+    assert "found no date column; searched columns 'name', 'colour'" in text(page)
     page = ask("GET", "/start/columns?files=odd.csv&timezone=Europe/Berlinn")
     assert "timezone: found 'Europe/Berlinn', wanted a name such as Europe/Berlin" in text(page)
     file.write_bytes(b"")

@@ -100,7 +100,7 @@ def test_a_file_with_only_a_header_has_no_rows(spec: Spec) -> None:
         (b"\x89PNG,day\nD1,1\n", r"demand.csv:1: found a byte that is not utf-8 text"),
         ("dep\0ot,day\nD1,2024-03-05\n", r"demand.csv:1: found a NUL character"),
         ("depots,day\n", r"found columns depots, day; wanted 'depot'; did you mean 'depots'\?"),
-        ("Depot,day\n", r"wanted 'depot'; did you mean 'Depot'\? Upper and lower case, blanks and signs"),
+        ("Depot,day\n", r"wanted 'depot'; did you mean 'Depot'\? Case, spaces and punctuation matter"),
         ("depot;day\n", r"the header has one column 'depot;day': set delimiter: ';'$"),
         ("depot,day,day\n", r"found column 'day' twice"),
         ("", r"found no columns, as in an empty file; wanted 'depot', 'day'; the file is empty$"),
@@ -209,7 +209,9 @@ def test_rejects_a_truncated_compressed_file(spec: Spec, suffix: str) -> None:
 
 
 def test_rejects_an_archive_with_several_csv_files(spec: Spec) -> None:
-    with pytest.raises(SourceError, match=r"found 2 files in the archive \('a.csv', 'b.csv'\); wanted one CSV file"):
+    with pytest.raises(
+        SourceError, match=r"found 2 files in the archive \('a.csv', 'b.csv'\); wanted exactly one CSV file"
+    ):
         read(spec, zipped(b"depot\n", "a.csv", "b.csv"), "depot", file="demand.zip")
 
 
@@ -270,7 +272,9 @@ def test_files_below_a_globs_folder_have_relative_names(spec: Spec) -> None:
 
 
 def test_reports_a_glob_without_matches(spec: Spec) -> None:
-    with pytest.raises(SourceUnreachable, match=r"orders/\*.csv: the glob matches no file; wanted at least one csv"):
+    with pytest.raises(
+        SourceUnreachable, match=r"orders/\*.csv: found no file that matches the glob; wanted at least one csv"
+    ):
         sources.read(CsvSource(kind="csv", path="orders/*.csv"), spec, ["depot"])
 
 
@@ -279,7 +283,7 @@ def test_reads_a_file_whose_name_looks_like_a_glob(spec: Spec) -> None:
 
 
 def test_does_not_combine_days_from_several_columns(spec: Spec) -> None:
-    wanted = r"wanted 'day'; columns 'Year' and 'Month' are not put together: wanted days such as 2024-03-05 in one"
+    wanted = r"wanted 'day'; columns 'Year' and 'Month' are not combined: wanted dates such as 2024-03-05 in one"
     with pytest.raises(SourceError, match=wanted):
         read(spec, "depot,Year,Month,dom\nD1,2024,3,5\n", "depot", "day")
     with pytest.raises(SourceError, match=r"wanted 'orders'$"):

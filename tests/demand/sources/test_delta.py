@@ -57,7 +57,7 @@ def test_table_without_rows_has_the_right_columns(spec: Spec, orders: Path) -> N
 
 
 def test_reports_a_missing_table_or_column(spec: Spec, orders: Path) -> None:
-    with pytest.raises(SourceUnreachable, match="nowhere: no Delta table there; wanted a folder with a _delta_log"):
+    with pytest.raises(SourceUnreachable, match="nowhere: found no Delta table; wanted a folder with a _delta_log"):
         sources.read(at("nowhere"), spec, ["depot"])
     with pytest.raises(SourceError, match="found columns depot, day, city; wanted 'depots'; did you mean 'depot'"):
         sources.read(at(), spec, ["depots"])
@@ -65,7 +65,7 @@ def test_reports_a_missing_table_or_column(spec: Spec, orders: Path) -> None:
 
 def test_rejects_a_damaged_table_in_one_line(spec: Spec, orders: Path) -> None:
     next(orders.glob("_delta_log/*.json")).write_text("garbage")
-    with pytest.raises(SourceError, match="found something else than a Delta table that can be read") as caught:
+    with pytest.raises(SourceError, match="orders: not a readable Delta table") as caught:
         sources.read(at(), spec, ["depot"])
     assert not isinstance(caught.value, SourceUnreachable)
     assert "\n" not in str(caught.value)

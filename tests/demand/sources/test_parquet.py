@@ -102,7 +102,7 @@ def test_rejects_files_that_are_no_parquet_or_are_damaged(spec: Spec) -> None:
     broken += [whole[:40] + random.bytes(2_000) + whole[2_040:], b"PAR1" + random.bytes(500) + b"\xf0\0\0\0PAR1"]
     for content in broken:
         (spec.folder / "demand.parquet").write_bytes(content)
-        with pytest.raises(SourceError, match=r"demand.parquet: found something else than a Parquet file") as caught:
+        with pytest.raises(SourceError, match=r"demand.parquet: not a Parquet file") as caught:
             sources.read(at("demand.parquet"), spec, ["depot", "orders"])
         assert not isinstance(caught.value, SourceUnreachable)
 
@@ -141,7 +141,7 @@ def test_glob_matches_files_and_folders(spec: Spec) -> None:
 
 def test_reports_an_empty_folder(spec: Spec) -> None:
     (spec.folder / "orders").mkdir()
-    with pytest.raises(SourceError, match="orders: the folder holds no file; wanted parquet files in it"):
+    with pytest.raises(SourceError, match="orders: found a folder without files; wanted parquet files in it"):
         sources.read(at("orders"), spec, ["depot"])
 
 

@@ -49,19 +49,19 @@ def message(folder: Path, content: str | bytes, source: str = "kind: csv, path: 
         (TITLE + LONG, "; the header seems to be line 4: set header_row: 4"),
         ('"Report, all","",""\n' + LONG, "; the header seems to be line 2: set header_row: 2"),
         (TITLE + LONG.replace("site,day,", "Ort,Tag,"), "line 4 (Ort, Tag, parcels): set header_row: 4"),
-        (WIDE, "; the file seems to have a column a depot (Alder, Birch, Cedar, …): set wide: depots"),
+        (WIDE, "; the file seems to have one column per depot (Alder, Birch, Cedar, …): set wide: depots"),
         (WIDE.replace("day,", "Datum,"), ': set wide: depots and demand.columns.date: "Datum"'),
-        (BY_DAY, "a column a day (2026-08-01, 2026-08-02, 2026-08-03, …): set wide: days"),
+        (BY_DAY, "one column per day (2026-08-01, 2026-08-02, 2026-08-03, …): set wide: days"),
         (BY_DAY.replace("site", "Ort"), ': set wide: days and demand.columns.depot_id: "Ort"'),
         (TITLE + WIDE, ": set header_row: 4 and wide: depots"),
         (
             WIDE.replace(",", ";"),
-            "delimited by ';' and the file seems to have a column a depot (Alder, Birch, Cedar, …): "
+            "delimited by ';' and the file seems to have one column per depot (Alder, Birch, Cedar, …): "
             "set delimiter: ';' and wide: depots",
         ),
         (
             DECIMAL_COMMAS,
-            "delimited by ';' and the file seems to have a column a depot (Alder, Birch, Cedar): "
+            "delimited by ';' and the file seems to have one column per depot (Alder, Birch, Cedar): "
             "set delimiter: ';' and wide: depots",
         ),
         (LONG.replace(",", ";"), "; the header has one column 'site;day;parcels': set delimiter: ';'"),
@@ -69,11 +69,11 @@ def message(folder: Path, content: str | bytes, source: str = "kind: csv, path: 
         ("Report\n\n" + LONG.replace(",", "|"), ": set delimiter: '|' and header_row: 3"),
         (
             LONG.partition("\n")[2],
-            "; line 1 seems to be a row already: wanted a line with names above it, such as site,day,parcels",
+            "; line 1 seems to be a data row: wanted a line with column names above it, such as site,day,parcels",
         ),
         (
             LONG.replace("site,day", "Site, DAY "),
-            "'Site' for 'site', 'DAY' for 'day'? Upper and lower case, blanks and signs count",
+            "'Site' for 'site', 'DAY' for 'day'? Case, spaces and punctuation matter",
         ),
         (OF_STORE, "found columns Store, DayOfWeek, day, Sales, Customers; wanted 'site', 'parcels'"),
         (LONG.encode("utf-16"), "; it looks like UTF-16: set encoding: utf-16"),
@@ -81,10 +81,10 @@ def message(folder: Path, content: str | bytes, source: str = "kind: csv, path: 
         (LONG.encode("utf-32"), "; it looks like UTF-32: set encoding: utf-32"),
         (
             "<!DOCTYPE html>\n<html><body>Sign in</body></html>",
-            "; it looks like a web page, perhaps a login or error page: wanted the file itself; open it in a browser",
+            "; it looks like a web page, perhaps for login or an error: wanted the file itself; open it in a browser",
         ),
-        ('[{"site": "A"}]', "; it looks like JSON, perhaps the answer of an API; wanted an export of another form"),
-        ('<?xml version="1.0"?><a/>', "; it looks like XML; wanted an export of another form"),
+        ('[{"site": "A"}]', "; it looks like JSON, perhaps an API response; wanted another export format"),
+        ('<?xml version="1.0"?><a/>', "; it looks like XML; wanted another export format"),
         (b"%PDF-1.7\n", "; it looks like a PDF"),
         ("", "; the file is empty"),
         (" \n\n", "; the file is empty"),
@@ -121,18 +121,18 @@ def files() -> dict[str, bytes]:
     [
         ("excel", "kind: csv, path: f.csv", "; it looks like an Excel workbook: set kind: excel"),
         ("parquet", "kind: csv, path: f.csv", "; it looks like a Parquet file: set kind: parquet"),
-        ("gzip", "kind: csv, path: f.csv", "; it looks like a file that gzip compressed: set compression: gzip"),
-        ("zip", "kind: csv, path: f.csv", "; it looks like a file that zip compressed: set compression: zip"),
+        ("gzip", "kind: csv, path: f.csv", "; it looks like a gzip-compressed file: set compression: gzip"),
+        ("zip", "kind: csv, path: f.csv", "; it looks like a zip-compressed file: set compression: zip"),
         ("csv", "kind: csv, path: f.csv.gz", "; it looks like plain text: set compression: none"),
         ("csv", "kind: parquet, path: f.parquet", "; it looks like text: set kind: csv"),
         ("csv", "kind: excel, path: f.xlsx", "; it looks like text: set kind: csv"),
         ("excel", "kind: parquet, path: f.parquet", "; it looks like an Excel workbook: set kind: excel"),
         ("parquet", "kind: excel, path: f.xlsx", "; it looks like a Parquet file: set kind: parquet"),
-        ("gzip", "kind: excel, path: f.xlsx", "; it looks like a file that gzip compressed: wanted it unpacked"),
+        ("gzip", "kind: excel, path: f.xlsx", "; it looks like a gzip-compressed file: wanted the decompressed file"),
         (
             "excel",
             "kind: excel, path: f.xlsx",
-            "found columns Report; wanted 'site', 'day', 'parcels'; the sheet 'Data' has them: set sheet: \"Data\"",
+            "found columns Report; wanted 'site', 'day', 'parcels'; sheet 'Data' contains them: set sheet: \"Data\"",
         ),
     ],
 )
@@ -151,7 +151,7 @@ def test_recognizes_a_wide_table_in_a_workbook_and_in_parquet(spec: Spec) -> Non
     columns = {"day": ["2026-08-01", "2026-08-02"], "Alder": [1, 2], "Birch": [3.5, None]}
     pq.write_table(pa.table(columns), table := io.BytesIO())
     said = message(spec.folder, table.getvalue(), "kind: parquet, path: f.parquet")
-    assert said.endswith("; the file seems to have a column a depot (Alder, Birch): set wide: depots")
+    assert said.endswith("; the file seems to have one column per depot (Alder, Birch): set wide: depots")
 
 
 def test_suggested_keys_read_the_file(spec: Spec) -> None:

@@ -51,7 +51,7 @@ def test_last_day_defaults_to_the_clock(spec: Spec, monkeypatch: pytest.MonkeyPa
 def test_rejects_another_file(spec: Spec, tmp_path: Path) -> None:
     changed = tmp_path / "demand.csv"
     changed.write_text((DATA / "demand.csv").read_text("utf-8").replace(",109,", ",108,", 1), "utf-8")
-    with pytest.raises(SourceError, match="found another file than the Harbor Fleet sample's; wanted that one"):
+    with pytest.raises(SourceError, match="not a file of the Harbor Fleet sample; wanted an unchanged file"):
         _rows(spec, path=str(changed), until=date(2026, 11, 1) + timedelta(days=1))
 
 

@@ -47,7 +47,7 @@ def test_error_names_a_missing_file_and_explains_a_missing_dataset(spec: Spec, m
 def test_rejects_columns_named_like_the_position_columns(spec: Spec, name: str) -> None:
     (spec.folder / "demand.csv").write_text(f"{name}\n1\n")
     for required, optional in (([name], []), ([], [name])):
-        with pytest.raises(SourceError, match=f"column '{name}' has a name that is used"):
+        with pytest.raises(SourceError, match=f"column '{name}' has a name that is reserved"):
             sources.read(CsvSource(kind="csv", path="demand.csv"), spec, required, optional)
 
 
@@ -88,7 +88,7 @@ def test_object_store_is_read_like_a_folder(spec: Spec) -> None:
     assert (folder["depot"].tolist(), folder[":file"].tolist()) == (["D3"], ["c.parquet"])
     with pytest.raises(SourceUnreachable, match=r"memory://fleet/gone.csv: no such file; wanted a csv file there"):
         sources.read(CsvSource(kind="csv", path="memory://fleet/gone.csv"), spec, ["depot"])
-    with pytest.raises(SourceUnreachable, match=r"memory://none/\*.csv: the glob matches no file"):
+    with pytest.raises(SourceUnreachable, match=r"memory://none/\*.csv: found no file that matches the glob"):
         sources.read(CsvSource(kind="csv", path="memory://none/*.csv"), spec, ["depot"])
     with pytest.raises(SourceError, match=r"memory://fleet/a.csv: found columns depot; wanted 'day'"):
         sources.read(CsvSource(kind="csv", path="memory://fleet/*.csv"), spec, ["day"])
@@ -122,7 +122,10 @@ def test_reads_files_in_s3_with_hidden_credentials(s3: str, spec: Spec, monkeypa
     assert (csv["depot"].tolist(), csv[":file"].tolist()) == (["D1"], ["a.csv"])
     parquet = ParquetSource(kind="parquet", path="s3://fleet/parts", options=options)
     assert sources.read(parquet, spec, ["depot", "year"])["year"].tolist() == ["2026"]
-    for path, message in (("s3://fleet/gone.csv", "no such file"), ("s3://nowhere/*.csv", "the glob matches no file")):
+    for path, message in (
+        ("s3://fleet/gone.csv", "no such file"),
+        ("s3://nowhere/*.csv", "found no file that matches the glob"),
+    ):
         with pytest.raises(SourceUnreachable, match=message) as caught:
             sources.read(CsvSource(kind="csv", path=path, options=options), spec, ["depot"])
         assert "s3cr3t" not in "".join(traceback.format_exception(caught.value))

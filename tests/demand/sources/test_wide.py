@@ -88,8 +88,11 @@ def test_undecodable_byte_only_loses_the_reading_of_its_cell(spec: Spec) -> None
     [
         ("date,Alder,Alder", "found column 'Alder' twice; wanted each name once"),
         ("day,Alder", "found columns day, Alder; wanted 'date'"),
-        ("date", "found columns date; wanted further ones, a column a depot, since the source is `wide`"),
-        ("date,depot_id,demand", "as in a table with a row a reading; wanted a wide one, or the source without `wide`"),
+        ("date", "found columns date; wanted further ones, one per depot, because the source is `wide`"),
+        (
+            "date,depot_id,demand",
+            "as in a table with one row per reading; wanted a wide table, or no `wide` in the source",
+        ),
     ],
 )
 def test_rejects_tables_that_are_not_wide(spec: Spec, header: str, message: str) -> None:

@@ -42,18 +42,18 @@ def long(header: str, days: list[str]) -> str:
         ),
         (
             [f"{day:%Y-%d-%m}" if day.day <= 12 else f"{day:%d/%m/%Y}" for day in DAYS],
-            "'2026-01-01' in line 2: they have two notations, some as '2026-01-01' (52%) and others as '13/01/2026' "
-            "(48%), so a program may have swapped days and months: write all days as in 2024-03-05",
+            "'2026-01-01' in line 2: they have two formats, '2026-01-01' (52%) and '13/01/2026' (48%), so a program "
+            "may have swapped day and month: write all dates as in 2024-03-05",
         ),
         (
             [f"{day:%m/%d/%Y}" if day.day > 12 else f"{day:%d.%m.%y}" for day in DAYS],
-            "'01.01.26' in line 2: they have two notations, some as '01.01.26' (52%) and others as '01/13/2026' "
-            "(48%), so a program may have swapped days and months: write all days as in 2024-03-05",
+            "'01.01.26' in line 2: they have two formats, '01.01.26' (52%) and '01/13/2026' (48%), so a program may "
+            "have swapped day and month: write all dates as in 2024-03-05",
         ),
         (
             [f"{day:%d/%m}/{day.year + 543 * (day.month > 1)}" for day in DAYS],
-            "'01/01/2026' in line 2: '01/02/2569' looks like a day of the Buddhist era, whose years are 543 ahead: "
-            "write all days as in 2024-03-05",
+            "'01/01/2026' in line 2: '01/02/2569' looks like a date of the Buddhist calendar, whose years are 543 "
+            "ahead: write all dates as in 2024-03-05",
         ),
         (
             [f"{day:%d.%m.}" for day in DAYS],
@@ -64,8 +64,8 @@ def long(header: str, days: list[str]) -> str:
 )
 def test_error_names_the_likeliest_day_column_with_its_first_value(tmp_path: Path, days: list[str], hint: str) -> None:
     assert failure(tmp_path, long("Tag;Ort;Sendungen", days)).startswith(
-        "found no column of days; looked at the columns 'Tag', 'Ort', 'Sendungen'; wanted one with days such as "
-        f"2024-03-05 or 05.03.2024; column 'Tag' may be meant, with {hint}"
+        "found no date column; searched columns 'Tag', 'Ort', 'Sendungen'; wanted one with dates such as 2024-03-05 or "
+        f"05.03.2024; column 'Tag' may be the date column, with values such as {hint}"
     )
 
 
@@ -80,21 +80,21 @@ def test_error_names_day_columns_without_a_year(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('[{"depot": "A", "date": "2026-01-01", "orders": 3}]', "looks like JSON, which is not read"),
-        ('{"depot": "A", "date": "2026-01-01", "orders": 3}\n', "looks like JSON, which is not read"),
-        ("<!DOCTYPE html>\n<html><body>a, b</body></html>\n", "looks like HTML, which is not read"),
-        ("orders,orders\n2026-01-01,3\n", "found no column with a name of its own in line 1, which has 'orders'"),
+        ('[{"depot": "A", "date": "2026-01-01", "orders": 3}]', "looks like JSON, which is not supported"),
+        ('{"depot": "A", "date": "2026-01-01", "orders": 3}\n', "looks like JSON, which is not supported"),
+        ("<!DOCTYPE html>\n<html><body>a, b</body></html>\n", "looks like HTML, which is not supported"),
+        ("orders,orders\n2026-01-01,3\n", "found no column with a unique name in line 1, which contains 'orders'"),
         (
             ",Bern,,Chur,\nday,orders,revenue,orders,revenue\n2026-01-01,3,10,4,9\n2026-01-02,3,10,4,9\n",
-            "the header seems to have two rows, 'Bern', 'Chur' in line 1 above 'orders', 'revenue' in line 2",
+            "found a header that seems to have two rows: 'Bern', 'Chur' in line 1, and 'orders', 'revenue', each",
         ),
         (
             f"site,{','.join(f'd_{n}' for n in range(1, 31))}\nBern{',7' * 30}\nChur{',9' * 30}\n",
-            "found no column of days; looked at the columns 'site', 'd_1', 'd_2', 'd_3', 'd_4', 'd_5', 'd_6', 'd_7', "
-            "'d_8', 'd_9', 'd_10', 'd_11' and 19 more; wanted one with days such as 2024-03-05 or 05.03.2024; columns "
-            "d_1 to d_30 seem to be numbered days: name each by its day, as in 2024-03-05 for the first, and set",
+            "found no date column; searched columns 'site', 'd_1', 'd_2', 'd_3', 'd_4', 'd_5', 'd_6', 'd_7', 'd_8', "
+            "'d_9', 'd_10', 'd_11' and 19 more; wanted one with dates such as 2024-03-05 or 05.03.2024; columns d_1 "
+            "to d_30 seem to be numbered days: rename each to its date, as in 2024-03-05 for the first, and set",
         ),
-        ("depot,date,orders\n", "found columns 'depot', 'date', 'orders' and no row of values under them"),
+        ("depot,date,orders\n", "found columns 'depot', 'date', 'orders', but no rows of values below them"),
     ],
 )
 def test_error_explains_files_that_are_no_table(tmp_path: Path, text: str, message: str) -> None:
@@ -103,4 +103,4 @@ def test_error_explains_files_that_are_no_table(tmp_path: Path, text: str, messa
 
 def test_price_is_not_a_day_without_a_year(tmp_path: Path) -> None:
     text = "\n".join(["Ort;Preis;Sendungen", *(f"Bern;10.{place + 40};{place}" for place in range(40))])
-    assert "Preis" not in failure(tmp_path, text).partition("wanted one with days")[2]
+    assert "Preis" not in failure(tmp_path, text).partition("wanted one with dates")[2]

@@ -37,10 +37,10 @@ def parquet_of(folder: Path) -> Path:
 def test_midnights_in_utc_are_days_of_utc(tmp_path: Path, form: str) -> None:
     file = parquet_of(tmp_path) if form == "parquet" else text_of(tmp_path, [form.format(day) for day in DAYS])
     outcome, spec, text = made(tmp_path, file, "US")
-    reason = "all instants are at the same time of day in UTC, and some fall on another day in America/New_York"
+    reason = "all timestamps are at the same time of day in UTC, and some fall on another day in America/New_York"
     assert spec.demand.date_zone == "UTC"
     assert f"# {reason}\n" in text
-    assert f"note      {reason}: taken as days of UTC" in outcome.lines
+    assert f"note      {reason}: read as days in UTC" in outcome.lines
     assert "seen      2 depots, 60 days, 2025-12-31 to 2026-02-28, 120 readings" in outcome.lines
     assert outcome.fault is None
 

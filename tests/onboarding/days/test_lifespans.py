@@ -49,15 +49,15 @@ def test_days_use_the_form_of_the_counts_if_it_reads_them(tmp_path: Path) -> Non
 
 def test_closing_column_without_any_day_is_still_read(tmp_path: Path) -> None:
     spans = spans_of(tmp_path, "closed", ["A,Graz,", "B,Linz,"])
-    assert spans == lifespans.Lifespans((("closed", "closed", f"{CLOSED}; all are, so far"),))
+    assert spans == lifespans.Lifespans((("closed", "closed", f"{CLOSED}; so far, all values are empty"),))
 
 
 def test_column_without_days_is_omitted_with_a_note(tmp_path: Path) -> None:
     spans = spans_of(tmp_path, "opened,closed", ["A,Graz,2020-01-01,no", "B,Linz,2021-01-01,yes"])
     assert spans.names == ("opened",)
     assert spans.notes == (
-        "column 'closed' of depots.csv is left out as `depots.columns.closed`: 'no' and its other values are no days "
-        "in one form such as 2024-03-05",
+        "column 'closed' of depots.csv is not used as `depots.columns.closed`: its values, such as 'no', are not "
+        "dates in one format such as 2024-03-05",
     )
 
 

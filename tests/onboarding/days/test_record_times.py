@@ -17,7 +17,7 @@ from forecaster.onboarding.description.table import describe
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 DAYS = [date(2026, 3, 1) - timedelta(days=back) for back in range(60)]
-SEVERAL = "; of several rows of a depot and day the one that stands last in the file counts"
+SEVERAL = "; of several rows per depot and day, the last row in the file counts"
 
 
 def next_morning(day: date) -> str:
@@ -57,19 +57,20 @@ def test_corrections_placed_first_in_the_file_count(tmp_path: Path) -> None:
     [
         (
             lambda day: "2026-03-02T09:00:00+01:00",
-            "77% of the rows are recorded more than 14 days after their day, as by one export, and backtests would "
-            "know none of them before",
+            "77% of the rows were recorded more than 14 days after their day, as in a single export, so backtests "
+            "would not see them before that",
         ),
-        (lambda day: f"{day}T18:00:00+01:00", "100% of the rows are recorded before their day is over, and would be "
-         "refused"),
-        (lambda day: f"{day:%d.%m.%Y} 05:00", "'01.03.2026 05:00' is no instant such as 2024-03-05T04:10:00-05:00"),
-        (lambda day: next_morning(day) if day.day != 2 else "", "an empty cell is no instant such as "
+        (lambda day: f"{day}T18:00:00+01:00", "100% of the rows were recorded before the end of their day and "
+         "would be rejected"),
+        (lambda day: f"{day:%d.%m.%Y} 05:00", "'01.03.2026 05:00' is not a timestamp such as "
+         "2024-03-05T04:10:00-05:00"),
+        (lambda day: next_morning(day) if day.day != 2 else "", "an empty cell is not a timestamp such as "
          "2024-03-05T04:10:00-05:00"),
         (lambda day: "2026-03-02T19:00:00+01:00", "'2026-03-02T19:00:00+01:00' is in the future"),
     ],
 )  # fmt: skip
 def test_harmful_column_is_omitted_with_a_note(tmp_path: Path, recorded_at: Callable[[date], str], reason: str) -> None:
-    note = f"column 'updated_at' is left out as `demand.columns.recorded_at`: {reason}{SEVERAL}"
+    note = f"column 'updated_at' is not used as `demand.columns.recorded_at`: {reason}{SEVERAL}"
     assert guess(file_of(tmp_path, recorded_at)) == RecordedAt(note=note)
 
 
@@ -83,8 +84,8 @@ def test_rows_that_are_parts_of_a_day_have_no_recorded_at(tmp_path: Path) -> Non
     file = tmp_path / "hours.csv"
     file.write_text("hub,time,orders,updated_at\n" + "\n".join(rows) + "\n", "utf-8")
     assert guess(file) == RecordedAt(
-        note="column 'updated_at' is left out as `demand.columns.recorded_at`: several rows of a day make its count "
-        "together, each with another one"
+        note="column 'updated_at' is not used as `demand.columns.recorded_at`: several rows add up to the count of "
+        "a day, each with its own recording time"
     )
 
 
@@ -93,8 +94,8 @@ def test_series_without_depots_has_its_column_reported_and_not_read(tmp_path: Pa
     rows = [f"{day},{90 + day.day},{next_morning(day)}" for day in DAYS]
     file.write_text("date,sales,updated_at\n" + "\n".join(rows) + "\n", "utf-8")
     assert guess(file) == RecordedAt(
-        note="column 'updated_at' is not read: where it says when a row was recorded, name it in "
-        "`demand.columns.recorded_at` rather than in `ignore`"
+        note="column 'updated_at' is not read: if it states when a row was recorded, name it in "
+        "`demand.columns.recorded_at` instead of `ignore`"
     )
 
 
