@@ -32,6 +32,7 @@ class Rule:
 _FORM: tuple[Severity, ...] = ("quarantine", "stop")
 _ANY: tuple[Severity, ...] = ("quarantine", "warn", "stop")
 _REPORT: tuple[Severity, ...] = ("warn", "stop")
+_NOTE: tuple[Severity, ...] = ("warn",)  # checked after ingestion, when there is no batch to stop
 
 OF_ROWS: Mapping[str, Rule] = {
     "row_form": Rule("quarantine", N_("as many fields as the header has"), _FORM),
@@ -166,34 +167,34 @@ OF_BATCHES: Mapping[str, Rule] = {
     ),
     "late": Rule("warn", N_("at most {late_days} days after its day (demand.rules.late_days)"), _REPORT),
     "covariate_missing": Rule(
-        "warn", N_("a value of each covariate on each open day, past and ahead (calendar.known_future)"), _REPORT
+        "warn", N_("a value of each covariate on each open day, past and ahead (calendar.known_future)"), _NOTE
     ),
     "covariate_outlier": Rule(
         "warn",
         N_("values as in the history, in its unit, and nothing where one is not known (calendar.known_future)"),
-        _REPORT,
+        _NOTE,
     ),
     "out_of_business": Rule(
-        "warn", N_("no counts before `opened` and from `closed` on, or other days in the depots source"), ("warn",)
+        "warn", N_("no counts before `opened` and from `closed` on, or other days in the depots source"), _NOTE
     ),
-    "closure_counts": Rule("warn", N_("no counts while an event closes a depot, or another last day of it"), ("warn",)),
+    "closure_counts": Rule("warn", N_("no counts while an event closes a depot, or another last day of it"), _NOTE),
     "depot_span": Rule("warn", N_("a first day of business before the first day out of it"), _REPORT),
     "closed_weekday": Rule(
-        "warn", N_("readings of every weekday; a weekday without any is taken as closed (demand.weekdays)"), ("warn",)
+        "warn", N_("readings of every weekday; a weekday without any is taken as closed (demand.weekdays)"), _NOTE
     ),
     "successor": Rule(
         "warn",
         N_("one id a site: depots.aliases says which id became which, or a closing day that the former site ended"),
-        ("warn",),
+        _NOTE,
     ),
-    "reused_id": Rule("warn", N_("an id of its own for each site"), ("warn",)),
+    "reused_id": Rule("warn", N_("an id of its own for each site"), _NOTE),
     "looks_capped": Rule(
         "warn",
         N_(
             "demand, not the orders served: name the column that marks counts as lower bounds "
             "(demand.columns.capped, sold_out_at or capacity, depots.columns.capacity)"
         ),
-        ("warn",),
+        _NOTE,
     ),
     "depot_twice": Rule("warn", N_("one set of attributes a depot; the last row counts"), _REPORT),
     "zone_form": Rule("warn", N_("a time zone such as Europe/Berlin, or nothing; taken as nothing"), _REPORT),
@@ -204,17 +205,17 @@ OF_BATCHES: Mapping[str, Rule] = {
     "vans_form": Rule("warn", N_("a whole number of vans, or nothing; taken as nothing"), _REPORT),
     "people_form": Rule("warn", N_("a number of people up to 500, or nothing; taken as nothing"), _REPORT),
     "person_form": Rule(
-        "warn", N_("a name, a depot that counts and a contract of staffing.people; the row is left out"), _REPORT
+        "warn", N_("a name, a depot that counts and a contract of staffing.people; the row is left out"), _NOTE
     ),
     "absence_form": Rule(
         "warn",
         N_("a first and a last day off, and shifts of staffing.shifts; what cannot be read is left out"),
-        _REPORT,
+        _NOTE,
     ),
     "worked_form": Rule(
         "warn",
         N_("a date, a depot that counts, a shift of staffing.shifts and hours of 0 or more; the row is left out"),
-        _REPORT,
+        _NOTE,
     ),
     "event_form": Rule("warn", N_("a date such as 2024-03-05 and a kind; the row is left out"), _REPORT),
     "event_place": Rule(
@@ -233,10 +234,8 @@ OF_BATCHES: Mapping[str, Rule] = {
         ),
         _REPORT,
     ),
-    "legacy_form": Rule(
-        "warn", N_("a date such as 2024-03-05 and a number of 0 or more; the row is left out"), ("warn",)
-    ),
-    "legacy_depot": Rule("warn", N_("a depot that counts; the row is left out"), ("warn",)),
+    "legacy_form": Rule("warn", N_("a date such as 2024-03-05 and a number of 0 or more; the row is left out"), _NOTE),
+    "legacy_depot": Rule("warn", N_("a depot that counts; the row is left out"), _NOTE),
 }
 """Rules for a batch, for the attributes of its depots, or for the other sources."""
 

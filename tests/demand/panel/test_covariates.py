@@ -14,6 +14,7 @@ from forecaster.core.knowledge import Finding
 from forecaster.demand.panel.build import build
 from forecaster.demand.panel.known_future.covariates import covariate_findings
 from forecaster.demand.panel.known_future.usual_covariates import UnitChange, unit_change
+from forecaster.errors import SpecError
 from tests.demand.literal_knowledge import EVENTS, NAN, knowledge, spec_of
 
 PAST = [("A", "2024-03-04", 1.0, 1.0), ("B", "2024-03-04", 1.0, 0.0)]
@@ -59,10 +60,10 @@ def test_closed_days_and_kinds_of_events_need_no_covariate(tmp_path: Path) -> No
     assert {name for name, _ in finding.places} == {"B"}
 
 
-def test_pipeline_file_may_stop_the_batch(tmp_path: Path) -> None:
-    rules = ", rules: {severity: {covariate_missing: stop}}"
-    spec = spec_of(tmp_path, calendar="holidays: false, known_future: [promo]", demand=rules)
-    assert findings_of(spec, PAST)[0].severity == "stop"
+@pytest.mark.parametrize("rule", ["covariate_missing", "covariate_outlier", "person_form", "worked_form"])
+def test_rules_checked_after_ingestion_cannot_stop_a_batch(tmp_path: Path, rule: str) -> None:
+    with pytest.raises(SpecError, match=rf"rule '{rule}': found 'stop', wanted warn"):
+        spec_of(tmp_path, calendar="holidays: false", demand=f", rules: {{severity: {{{rule}: stop}}}}")
 
 
 def season(depot: str, level: float, ahead: list[float], weeks: int = 60) -> list[tuple[Any, ...]]:
