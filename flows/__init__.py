@@ -18,11 +18,11 @@ def main() -> None:
     except ImportError:
         from importlib.metadata import packages_distributions
 
-        others = sorted({*packages_distributions().get("forecaster", ())} - {"harbor-forecaster"})
-        if not others:
+        conflicts = sorted({*packages_distributions().get("forecaster", ())} - {"harbor-forecaster"})
+        if not conflicts:
             raise
         sys.exit(
-            f"The package `forecaster` was overwritten by another distribution: pip uninstall {' '.join(others)}, "
+            f"The package `forecaster` was overwritten by another distribution: pip uninstall {' '.join(conflicts)}, "
             "then install harbor-forecaster anew (pip install --force-reinstall --no-deps WHEEL)."
         )
     run()

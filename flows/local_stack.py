@@ -244,10 +244,10 @@ def _free(name: str, port: int) -> None:
 
 def _write(spec: Spec, content: Mapping[str, Any]) -> None:
     """Write the record; after an error, as on a full disk, the next change tries again."""
-    beside = spec.paths.local_stack.with_suffix(".new")
+    new_file = spec.paths.local_stack.with_suffix(".new")
     with contextlib.suppress(OSError):
-        beside.write_text(json.dumps(content, indent=1), "utf-8")
-        beside.rename(spec.paths.local_stack)
+        new_file.write_text(json.dumps(content, indent=1), "utf-8")
+        new_file.rename(spec.paths.local_stack)
 
 
 def _log(spec: Spec, name: str) -> Path:

@@ -116,7 +116,7 @@ class Night:
         # A run that begins early is as of its scheduled instant, which at midnight changes its day.
         as_of = datetime.fromisoformat(as_of) if isinstance(as_of, str) else as_of
         instant = as_of or max(begun, due_nights.night_of(spec, begun))
-        lost = run_start.lost_ledger(spec)
+        fault = run_start.lost_ledger(spec)
         night = cls(Path(file), spec, instant, begun, Ledger.open(spec.ledger_url), kind)
         limits.renew()
         night.profile = spec.paths.profiles / night.run_id if profile else None
@@ -127,8 +127,8 @@ class Night:
         )
         local = instant.astimezone(spec.zone)
         night.progress.say(f"{spec.name}: {kind} {night.run_id}, as of {local:%Y-%m-%d %H:%M} {spec.timezone}")
-        if lost:
-            night.remark(lost)
+        if fault:
+            night.remark(fault)
         if start.hung:
             night.progress.say(f"           {start.hung.sentence(spec.zone)}, hung, and was ended")
         for dead in start.closed_runs:

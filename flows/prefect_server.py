@@ -26,21 +26,21 @@ URL = prefect_api.URL
 
 
 @contextmanager
-def running(there: str | None = None) -> Iterator[Callable[[float], str]]:
+def running(existing_address: str | None = None) -> Iterator[Callable[[float], str]]:
     """Run a server while open; yields a function that waits until it answers, at most the given
     seconds after its start, to be called before the first flow. It returns a remark on the server's
     version, empty if equal to this client's.
 
     The server's address is set in `PREFECT_API_URL`; an existing value is kept, and a server
-    already `there` is used. Call `environment.prepare` first.
+    already `existing_address` is used. Call `environment.prepare` first.
     """
     if address := os.environ.get(URL):
         yield lambda _: prefect_api.probe(address)
         return
-    if there is not None:
-        os.environ[URL] = there
+    if existing_address is not None:
+        os.environ[URL] = existing_address
         try:
-            yield lambda _: prefect_api.probe(there)
+            yield lambda _: prefect_api.probe(existing_address)
         finally:
             del os.environ[URL]
         return

@@ -206,9 +206,11 @@ def _artifacts(night: Night, key: str) -> None:
 
 
 @contextmanager
-def _best_effort(night: Night, what: str) -> Any:
+def _best_effort(night: Night, event: str) -> Any:
     try:
         yield
     except Exception as error:
         now = datetime.now(UTC)
-        night.progress.say(f"run {night.run_id} could not be {what}: {type(error).__name__}: {error} ({now:%H:%M} UTC)")
+        night.progress.say(
+            f"run {night.run_id} could not be {event}: {type(error).__name__}: {error} ({now:%H:%M} UTC)"
+        )

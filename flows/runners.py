@@ -93,17 +93,17 @@ def _handing_to(pool: Any, execution: Execution) -> Fan:
             TaskRunContext.__var__.reset(beside_task)
 
     def fan(calls: Iterable[Callable[[], Any]], /) -> list[Any]:
-        waiting, done = iter(calls), list[Any]()
+        waiting, results = iter(calls), list[Any]()
         submitted = deque(map(submit, islice(waiting, AHEAD * execution.workers)))
         try:
             while submitted:
-                done.append(outcome_of(submitted[0]))
+                results.append(outcome_of(submitted[0]))
                 submitted.popleft()
                 submitted.extend(map(submit, islice(waiting, 1)))
         finally:  # cancel submitted calls that have not begun and are no longer needed
             for future in submitted:
                 future.wrapped_future.cancel()
-        return done
+        return results
 
     return fan
 

@@ -56,7 +56,7 @@ def status(spec: Spec, now: datetime) -> Iterator[str]:
     for sentence in champion:
         yield f"champion   {sentence}"
     if missing:
-        yield f"missing    {', '.join(f'{each:%Y-%m-%d}' for each in missing)}"
+        yield f"missing    {', '.join(f'{night:%Y-%m-%d}' for night in missing)}"
 
 
 def _parts(spec: Spec) -> Iterator[str]:
@@ -76,10 +76,10 @@ def _part(part: Mapping[str, Any], health: str | None, spec: Spec) -> str:
         state, reason = "silent", ""
     since = datetime.fromisoformat(part["since"]).astimezone(spec.zone)
     place = part["page"] or (f"process {lease.process_id(part['process'])}" if part["process"] else "")
-    words = [STATES[state], reason, place if state == "up" else "", f"since {since:%Y-%m-%d %H:%M:%S}"]
+    details = [STATES[state], reason, place if state == "up" else "", f"since {since:%Y-%m-%d %H:%M:%S}"]
     if part["restarts"] or state != "done":
-        words.append(f"{part['restarts']} restart{'s' if part['restarts'] != 1 else ''}")
-    return ", ".join(filter(None, words))
+        details.append(f"{part['restarts']} restart{'s' if part['restarts'] != 1 else ''}")
+    return ", ".join(filter(None, details))
 
 
 def _run(run: Run, spec: Spec) -> str:

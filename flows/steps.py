@@ -116,12 +116,12 @@ def preview(night: Night, panel: Panel, knowledge: Knowledge) -> None:
 
     with night.stage("preview"):
         try:
-            made = previews.make(panel, knowledge, night.spec, panel_at=_past_panels(night, panel, knowledge))
+            result = previews.make(panel, knowledge, night.spec, panel_at=_past_panels(night, panel, knowledge))
         except ForecasterError as error:  # the run is not worse without it
             night.remark(sentence(N_("the prior does not forecast: {why}"), why=of_error(error)))
             return
-        night.progress.say(f"           {made.sentence(night.spec.gate.metric)}")
-        prior_scores = {PRIOR: made.scores[PRIOR]}
+        night.progress.say(f"           {result.sentence(night.spec.gate.metric)}")
+        prior_scores = {PRIOR: result.scores[PRIOR]}
         with night.lacks("the lake does not have the prior's scores"):
             score_rows.append_scores(
                 prior_scores,
@@ -129,12 +129,12 @@ def preview(night: Night, panel: Panel, knowledge: Knowledge) -> None:
                 run_id=night.run_id,
                 now=datetime.now(UTC),
             )
-        if made.exported is None:
+        if result.exported is None:
             return
         night.prior_scores = prior_scores
         published = publish.publish(
             night.spec,
-            forecast.of_prior(made.exported.folder),
+            forecast.of_prior(result.exported.folder),
             as_of=night.as_of,
             run_id=night.run_id,
             knowledge=knowledge,
@@ -196,9 +196,9 @@ def train(night: Night, panel: Panel, knowledge: Knowledge) -> Candidate:
             on_begin=on_begin,
         )
     if night.profile is not None:
-        there = sentence(N_("the trace of training is in {folder}"), folder=str(night.profile))
+        location = sentence(N_("the trace of training is in {folder}"), folder=str(night.profile))
         missing = sentence(N_("the trace of training is missing: fewer than two epochs were left to train"))
-        night.note(message=there if night.profile.exists() else missing)
+        night.note(message=location if night.profile.exists() else missing)
     return candidate
 
 

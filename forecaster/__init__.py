@@ -78,9 +78,9 @@ def _other_distributions() -> list[str]:
     return paths
 
 
-if _others := _other_distributions():
+if _conflicts := _other_distributions():
     warnings.warn(
-        f"another module `forecaster` is installed, of which files may replace ours: {', '.join(_others)}; "
+        f"another module `forecaster` is installed, of which files may replace ours: {', '.join(_conflicts)}; "
         "`forecaster doctor` names the distribution to uninstall",
         RuntimeWarning,
         stacklevel=2,

@@ -163,9 +163,9 @@ class InferenceRoutes:
         body = await _body(request)
         # the champion may have changed while the body arrived, or this model been unloaded
         model = self._model(request)
-        asked, arrays = await self._read(partial(_read_tensors, model, body, header_length), body)
-        quantiles = await model.quantiles(arrays, asked.rows, deadline=deadline)
-        content, headers = tensors.write(quantiles, asked, self._service.name, model.version)
+        infer_request, arrays = await self._read(partial(_read_tensors, model, body, header_length), body)
+        quantiles = await model.quantiles(arrays, infer_request.rows, deadline=deadline)
+        content, headers = tensors.write(quantiles, infer_request, self._service.name, model.version)
         return Response(content, headers=headers)
 
     async def _read(self, read: Callable[[], Value], body: bytes) -> Value:
@@ -197,9 +197,9 @@ class InferenceRoutes:
         what-if."""
         deadline = _deadline(request, "forecast")
         body = await _body(request)
-        wanted = await self._read(partial(read_question, body), body)
+        question = await self._read(partial(read_question, body), body)
         answer, request.state.cold = await self._service.nights.answer(
-            wanted, person(request).cities, deadline=deadline
+            question, person(request).cities, deadline=deadline
         )
         content = await run_in_threadpool(to_json, answer)
         return Response(content, headers={"Content-Type": tensors.JSON})
@@ -233,8 +233,8 @@ def _outcome(read: Callable[[], Value]) -> Value | Malformed | InputError:
 def _read_tensors(
     model: ServedModel, body: bytes, header_length: str | None
 ) -> tuple[tensors.InferRequest, Mapping[str, Any]]:
-    asked = tensors.read(body, header_length, DATATYPES)
-    return asked, model.checked(asked.arrays, asked.rows)
+    infer_request = tensors.read(body, header_length, DATATYPES)
+    return infer_request, model.checked(infer_request.arrays, infer_request.rows)
 
 
 def _deadline(request: Request, route: str) -> float:

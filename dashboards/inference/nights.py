@@ -56,23 +56,23 @@ class PublishedNight:
     earlier_depots: frozenset[str]  # those requested before this was read
     requested_depots: set[str]  # those requested since it was published
 
-    def answer(self, wanted: ForecastIn, visible: Sequence[str]) -> dict[str, Any]:
+    def answer(self, question: ForecastIn, visible: Sequence[str]) -> dict[str, Any]:
         """Return the answer for these depots. Raises OverrideError, BundleError, and what the queue
         raises."""
-        depot_ids = list(dict.fromkeys(visible if wanted.depots is None else wanted.depots))
+        depot_ids = list(dict.fromkeys(visible if question.depots is None else question.depots))
         rows = [self.rows[depot_id] for depot_id in depot_ids]
         rosters: dict[int, Roster | None] = {}
         closed = None
-        if wanted.what_if is None:
+        if question.what_if is None:
             self.requested_depots.update(depot_ids)
             forecast = self.questions.forecast(rows)
         else:
-            would_be = self.questions.suppose(supposition(wanted.what_if, depot_ids))
+            would_be = self.questions.suppose(supposition(question.what_if, depot_ids))
             forecast, closed = would_be.after, would_be.closed
             rosters = {step: self.questions.staff_day(forecast, step) for step in would_be.steps}
-        return self._head(wanted, closed) | {"depots": self._depots(depot_ids, rows, forecast, rosters)}
+        return self._head(question, closed) | {"depots": self._depots(depot_ids, rows, forecast, rosters)}
 
-    def _head(self, wanted: ForecastIn, closed: int | None) -> dict[str, Any]:
+    def _head(self, question: ForecastIn, closed: int | None) -> dict[str, Any]:
         publication = self.publication
         head: dict[str, Any] = {
             "publication": self.publication_id,
@@ -81,8 +81,8 @@ class PublishedNight:
             "dates": [day.target_date for day in publication.depots[0].days],
             "levels": publication.levels,
         }
-        if wanted.what_if is not None:
-            head["what_if"] = {**wanted.what_if.model_dump(exclude_none=True), "closed_days": closed}
+        if question.what_if is not None:
+            head["what_if"] = {**question.what_if.model_dump(exclude_none=True), "closed_days": closed}
         return head
 
     def _depots(
@@ -165,7 +165,7 @@ class Nights:
         night.questions.forecast([row for depot_id, row in night.rows.items() if depot_id in night.earlier_depots])
 
     async def answer(
-        self, wanted: ForecastIn, cities: frozenset[str] | None, *, deadline: float
+        self, question: ForecastIn, cities: frozenset[str] | None, *, deadline: float
     ) -> tuple[dict[str, Any], bool]:
         """Return the answer for a reader of these cities (None: all), and whether something had to
         be loaded for it.
@@ -174,7 +174,7 @@ class Nights:
         raises.
         """
         loop = asyncio.get_running_loop()
-        answering = self._threads.submit(copy_context().run, self._answer, wanted, cities, deadline, loop)
+        answering = self._threads.submit(copy_context().run, self._answer, question, cities, deadline, loop)
         answer = asyncio.wrap_future(answering)
         await asyncio.wait({answer}, timeout=max(deadline - time.monotonic(), 0))
         if not answer.done() and answering.cancel():  # no thread has started it
@@ -182,7 +182,7 @@ class Nights:
         return await answer
 
     def _answer(
-        self, wanted: ForecastIn, cities: frozenset[str] | None, deadline: float, loop: asyncio.AbstractEventLoop
+        self, question: ForecastIn, cities: frozenset[str] | None, deadline: float, loop: asyncio.AbstractEventLoop
     ) -> tuple[dict[str, Any], bool]:
         DEADLINE.set(deadline)  # in this thread's copy of the context
         night, cold = self._shown(self._store.edition(cities), loop, deadline)
@@ -191,9 +191,9 @@ class Nights:
             for depot_id, depot in night.depots.items()
             if depot_id in night.rows and (cities is None or depot.attributes.get("city") in cities)
         ]
-        if wanted.depots is not None and (hidden := set(wanted.depots).difference(visible)):
+        if question.depots is not None and (hidden := set(question.depots).difference(visible)):
             raise NoSuchDepot(min(hidden))
-        return night.answer(wanted, visible), cold
+        return night.answer(question, visible), cold
 
     def _shown(self, edition: Edition, loop: asyncio.AbstractEventLoop, deadline: float) -> tuple[PublishedNight, bool]:
         """Return the shown publication, and whether it had to be read, for the first time or again."""

@@ -74,5 +74,5 @@ def _trouble(error: Exception, log: RareWarnings) -> Refused:
 def _first_problem(error: ValidationError) -> str:
     problem = error.errors(include_url=False)[0]
     where = ".".join(map(str, problem["loc"])) or "the request"
-    wanted = str(problem["msg"]).removeprefix("Input should be ").removeprefix("Value error, ")
-    return f"{where[:80]}: found {repr(problem['input'])[:80]}, wanted {wanted}"
+    expected = str(problem["msg"]).removeprefix("Input should be ").removeprefix("Value error, ")
+    return f"{where[:80]}: found {repr(problem['input'])[:80]}, wanted {expected}"

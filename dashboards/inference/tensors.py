@@ -144,9 +144,9 @@ def _shape(shape: object, name: str) -> tuple[int, ...]:
 
 
 def _raw(body: bytes, place: int, size: int, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-    wanted = math.prod(shape) * dtype.itemsize
-    if size != wanted:
-        raise Malformed(f"input '{name}' says {size} bytes, wanted {wanted} for the shape {list(shape)}")
+    expected_size = math.prod(shape) * dtype.itemsize
+    if size != expected_size:
+        raise Malformed(f"input '{name}' says {size} bytes, wanted {expected_size} for the shape {list(shape)}")
     if size > len(body) - place:
         raise Malformed(f"input '{name}' says {size} bytes, found {max(len(body) - place, 0)}")
     # Some machines would misread an address that is not a multiple of four.
@@ -157,15 +157,15 @@ def _numbers(data: object, name: str, shape: tuple[int, ...], dtype: np.dtype[An
     """Return the numbers of a JSON array, flat or nested; null is an unknown value."""
     if not isinstance(data, list):
         raise Malformed(f"input '{name}' has no data, wanted a list of numbers, or binary_data_size in its parameters")
-    whole = dtype.kind == "i"
+    is_integer = dtype.kind == "i"
     if not _types(data) <= _NUMBERS[dtype.kind]:
-        raise Malformed(f"input '{name}': found something else than {'whole ' if whole else ''}numbers")
-    values = _array(data, name, whole=whole)
+        raise Malformed(f"input '{name}': found something else than {'whole ' if is_integer else ''}numbers")
+    values = _array(data, name, whole=is_integer)
     if values.size != math.prod(shape):
         raise Malformed(f"input '{name}': the data do not fill the shape {list(shape)}")
     if values.ndim > 1 and _without_ones(values.shape) != _without_ones(shape):
         raise Malformed(f"input '{name}': the data are nested as {list(values.shape)}, wanted {list(shape)}, or flat")
-    if whole and not _have_32_bits(values):
+    if is_integer and not _have_32_bits(values):
         raise Malformed(f"input '{name}': found a number of more than 32 bits")
     with np.errstate(over="ignore"):  # overflow becomes infinite, which the checks report
         return values.astype(dtype).reshape(shape)
@@ -202,8 +202,8 @@ def _types(data: list[Any]) -> set[type]:
 def _rows(arrays: Mapping[str, NDArray[Any]]) -> int:
     sizes = {len(array) if array.ndim else 0 for array in arrays.values()}
     if len(sizes) != 1 or 0 in sizes:
-        found = ", ".join(f"{name} {list(array.shape)}" for name, array in arrays.items())
-        raise Malformed(f"found {found}, wanted the same number of rows in each, 1 or more")
+        shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in arrays.items())
+        raise Malformed(f"found {shapes}, wanted the same number of rows in each, 1 or more")
     return sizes.pop()
 
 

@@ -61,22 +61,22 @@ class Choices:
         """Read the choices from a query or a form: fields of these names, roles as `column.NAME`,
         and answers to questions as `answer.PART`. Raises SpecError for an invalid answer."""
         lists: dict[str, list[str]] = {name: [] for name in ("files", "day", "count", "where", "unused")}
-        words: dict[str, Any] = {}
+        arguments: dict[str, Any] = {}
         answers: list[tuple[str, str]] = []
         for name, value in pairs:
             kind, _dot, of = name.partition(".")
             if kind == "answer" and value:
                 answers.append((of, value))
             elif kind == "column" and value == "depot":
-                words["site"] = of
+                arguments["site"] = of
             elif kind == "column" and value in lists:
                 lists[value].append(of)
             elif name in lists and value.strip():
                 lists[name].append(value.strip())
             elif name in cls.__dataclass_fields__ and name not in lists and value.strip():
-                words.setdefault(name, value.strip())
-        words |= {name: tuple(dict.fromkeys(values)) for name, values in lists.items()}
-        choices = cls(**words)
+                arguments.setdefault(name, value.strip())
+        arguments |= {name: tuple(dict.fromkeys(values)) for name, values in lists.items()}
+        choices = cls(**arguments)
         for part, value in answers:
             choices = choices._answered(part, value)
         return choices
@@ -87,8 +87,8 @@ class Choices:
         if part == "where":
             return replace(self, where=(*self.where, value))
         several = part in ("day", "count")
-        chosen: dict[str, Any] = {part: tuple(name.strip() for name in value.split(",")) if several else value}
-        return replace(self, **chosen)
+        changes: dict[str, Any] = {part: tuple(name.strip() for name in value.split(",")) if several else value}
+        return replace(self, **changes)
 
     @property
     def table_answers(self) -> TableAnswers:
@@ -105,11 +105,11 @@ class Choices:
     def staffing(self) -> dict[str, float]:
         """The section `staffing`; empty if nothing is chosen. Raises SpecError for an invalid
         number, or if one of the three is missing."""
-        given = {name: getattr(self, name).replace(",", ".") for name in _COSTS if getattr(self, name)}
+        cost_texts = {name: getattr(self, name).replace(",", ".") for name in _COSTS if getattr(self, name)}
         try:
-            numbers = {name: float(text) for name, text in given.items()}
+            numbers = {name: float(text) for name, text in cost_texts.items()}
         except ValueError:
-            raise SpecError(f"staffing: found {', '.join(given.values())}, wanted numbers") from None
+            raise SpecError(f"staffing: found {', '.join(cost_texts.values())}, wanted numbers") from None
         if numbers and len(numbers) < len(_COSTS):
             raise SpecError(f"staffing: found {', '.join(numbers)}, wanted all of {', '.join(_COSTS)}, or none")
         return {name: int(value) if value.is_integer() else value for name, value in numbers.items()}
@@ -148,13 +148,13 @@ class ColumnsPage:
 
 def page(folder: ProjectFolder, choices: Choices, now: datetime) -> ColumnsPage:
     """Return the page for these choices. Raises SpecError if a file cannot be read."""
-    whole = _read(folder, choices)
+    file_tables = _read(folder, choices)
     try:
         understanding, content = understand(folder, choices, now)
     except SpecError as error:
-        lines = _lines(whole[0], {}, choices)
+        lines = _lines(file_tables[0], {}, choices)
         return ColumnsPage(choices, lines[:SHOWN], max(len(lines) - SHOWN, 0), fault=str(error))
-    lines = _lines(understanding.table, _roles(understanding), choices, whole)
+    lines = _lines(understanding.table, _roles(understanding), choices, file_tables)
     of = understanding.draft
     return ColumnsPage(
         choices,
@@ -162,7 +162,7 @@ def page(folder: ProjectFolder, choices: Choices, now: datetime) -> ColumnsPage:
         max(len(lines) - SHOWN, 0),
         tuple(understanding.lines()),
         understanding.details.notes,
-        tuple(as_condition(name, wanted) for name, wanted in understanding.readings.where.items()),
+        tuple(as_condition(name, filter_value) for name, filter_value in understanding.readings.where.items()),
         understanding.readings.questions,
         understanding.country or "",
         *of.time_zone,
@@ -212,21 +212,21 @@ def _roles(understanding: Understanding) -> dict[str, tuple[str, str]]:
         for name in value if isinstance(value, list) else [value]:
             roles[name] = (_(_ROLES[key]) if key in _ROLES else key, reason)
     if readings.layout == "depots":
-        counted = {*readings.rows["depot"]}
+        depot_columns = {*readings.rows["depot"]}
         roles |= {
             name: (_("counts of a depot"), readings.why_demand)
             for name in understanding.table.columns
-            if name in counted
+            if name in depot_columns
         }
     elif readings.layout == "days":
-        others = {*readings.ignored, readings.depot_column}
+        other_columns = {*readings.ignored, readings.depot_column}
         roles |= {
             name: (_("counts of a day"), readings.why_demand)
             for name in understanding.table.columns
-            if name not in others
+            if name not in other_columns
         }
-    for name, wanted in readings.where.items():
-        roles.setdefault(name, (_("which rows count"), as_condition(name, wanted)))
+    for name, filter_value in readings.where.items():
+        roles.setdefault(name, (_("which rows count"), as_condition(name, filter_value)))
     if readings.part:
         roles.setdefault(readings.part, (_("parts of a day"), understanding.draft.aggregate[1]))
     for name in of.static:
@@ -235,18 +235,18 @@ def _roles(understanding: Understanding) -> dict[str, tuple[str, str]]:
 
 
 def _lines(
-    table: FileTable, roles: dict[str, tuple[str, str]], choices: Choices, whole: Iterable[FileTable] = ()
+    table: FileTable, roles: dict[str, tuple[str, str]], choices: Choices, file_tables: Iterable[FileTable] = ()
 ) -> tuple[ColumnLine, ...]:
     """Return a line for each column, those with a role first."""
-    chosen = {
+    role_choices = {
         choices.site: "depot",
         **{name: role for role in ("day", "count", "unused") for name in getattr(choices, role)},
     }
-    frame = next((each.frame for each in whole if each.path == table.path), table.frame)
+    frame = next((file_table.frame for file_table in file_tables if file_table.path == table.path), table.frame)
     names = sorted(frame.columns, key=lambda name: (name not in roles, list(frame.columns).index(name)))
     unused = (_("not used"), "")
     return tuple(
-        ColumnLine(name, _samples(frame[name]), *roles.get(name, unused), chosen.get(name, "")) for name in names
+        ColumnLine(name, _samples(frame[name]), *roles.get(name, unused), role_choices.get(name, "")) for name in names
     )
 
 

@@ -68,9 +68,9 @@ class ProjectFolder:
         plain = re.sub(r"[^\w.() +-]+", "_", name.replace("\\", "/").rpartition("/")[2]).lstrip(".")
         stem, suffix = Path(plain).stem[:_LONGEST_NAME], Path(plain).suffix
         if suffix.lower() not in DATA_FILES:
-            wanted = ", ".join(sorted(DATA_FILES))
+            expected = ", ".join(sorted(DATA_FILES))
             raise SpecError(
-                _("{file}: found a file of another kind, wanted one of {wanted}", file=plain, wanted=wanted)
+                _("{file}: found a file of another kind, wanted one of {wanted}", file=plain, wanted=expected)
             )
         stored = sum(file.stat().st_size for file in self.files())
         self.path.mkdir(parents=True, exist_ok=True)
@@ -99,21 +99,21 @@ class ProjectFolder:
     def write(self, text: str, now: datetime) -> None:
         """Write the pipeline file; an earlier one is kept under another name. Raises SpecError for
         an invalid text, or if it cannot be written."""
-        beside = self.path / f".{PIPELINE}"
+        draft_file = self.path / f".{PIPELINE}"
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            beside.write_text(text, "utf-8")
-            load(beside)
+            draft_file.write_text(text, "utf-8")
+            load(draft_file)
             if self.pipeline.exists() and self.pipeline.read_text("utf-8") != text:
                 self.pipeline.replace(self.path / f"pipeline-until-{now:%Y%m%dT%H%M%S}.yaml")
-            beside.replace(self.pipeline)
+            draft_file.replace(self.pipeline)
         except SpecError as error:
-            raise SpecError(str(error).replace(str(beside), str(self.pipeline))) from error
+            raise SpecError(str(error).replace(str(draft_file), str(self.pipeline))) from error
         except OSError as error:
             sentence = f"{self.pipeline}: cannot be written: {error.strerror}; wanted a folder of yours"
             raise SpecError(sentence) from error
         finally:
-            beside.unlink(missing_ok=True)
+            draft_file.unlink(missing_ok=True)
 
 
 def too_large(size: int | None = None) -> str:

@@ -161,9 +161,10 @@ def _ledger(spec: Spec) -> tuple[Run | None, Head | None, tuple[tuple[str, str],
     except NoLedger:
         return None, None, ()
     ways = account.whole.ways if account is not None and account.first is not None else ()
-    shown = (way for way in ways if way.way in (PUBLISHED, LAST_WEEK))
+    selected_ways = (way for way in ways if way.way in (PUBLISHED, LAST_WEEK))
     costs = tuple(
-        (_(TITLES[way.way]), display.money(way.cost.amount, account.currency if account else None)) for way in shown
+        (_(TITLES[way.way]), display.money(way.cost.amount, account.currency if account else None))
+        for way in selected_ways
     )
     return (runs[0] if runs else None), head, costs
 

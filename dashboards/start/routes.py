@@ -224,10 +224,10 @@ def _picture(outcome: DryRun) -> tuple[LineChart, date, date] | None:
     panel = outcome.evidence.panel
     window = slice(max(panel.history - DRAWN, 0), panel.history)
     days, served = panel.days[window].tolist(), panel.served[:, window]
-    known: list[bool] = np.any(~np.isnan(served), axis=0).tolist()
+    has_counts: list[bool] = np.any(~np.isnan(served), axis=0).tolist()
     totals = [
         float(total) if is_known else None
-        for total, is_known in zip(np.nansum(served, axis=0).tolist(), known, strict=True)
+        for total, is_known in zip(np.nansum(served, axis=0).tolist(), has_counts, strict=True)
     ]
     names = list(map(display.short_day, days))
     return line_chart(names, [totals], display.number, width=720), days[0], days[-1]

@@ -102,9 +102,9 @@ def reason(
     with in_language(receiver.language):
         if before is None or (before.old and not content.old):
             return _schedule_changes(content, morning.schedule, last.at, ()) if last else ()
-        shown = content.crews if before.publication_id != morning.publication_id else {}
-        near = crew_changes(before.crews, shown)
-        return (*near, *_schedule_changes(content, morning.schedule, before.at, shown)) or None
+        crews = content.crews if before.publication_id != morning.publication_id else {}
+        near = crew_changes(before.crews, crews)
+        return (*near, *_schedule_changes(content, morning.schedule, before.at, crews)) or None
 
 
 def _schedule_changes(

@@ -130,14 +130,14 @@ def _deliver_group(ledger: Ledger, parcels: Sequence[_Parcel], deadline: float) 
     name, block, hangs = parcels[0].block, None, ""
     results: list[str | None] = []
     for parcel in parcels:
-        left = min(EACH, deadline - time.monotonic())
-        if hangs or left <= 0:
+        seconds_left = min(EACH, deadline - time.monotonic())
+        if hangs or seconds_left <= 0:
             why = hangs or f"no time was left of {ALL:.0f} s for all digests"
             results.append(f"{name} ({parcel.name}): not tried, {why}")
             continue
         try:
-            block = block or call_within(left, partial(notify.block, name), name)
-            results.append(_deliver(ledger, parcel, partial(_send_message, block, parcel.message), left))
+            block = block or call_within(seconds_left, partial(notify.block, name), name)
+            results.append(_deliver(ledger, parcel, partial(_send_message, block, parcel.message), seconds_left))
         except TimeLimitExceeded as error:
             hangs = str(error)
             results.append(f"{name} ({parcel.name}): {hangs}; whether it arrived is not known")

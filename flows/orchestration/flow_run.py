@@ -146,8 +146,8 @@ def _run_unseen(night: Night, line: Line, prefect: _Prefect) -> None:
 
 def _note_missed_digests(night: Night) -> None:
     if night.publication and night.spec.notify.digest:
-        missed = N_("notify.digest: not sent without Prefect; `forecaster digest {file} --send` sends them")
-        night.remark(sentence(missed, file=str(night.file)))
+        text = N_("notify.digest: not sent without Prefect; `forecaster digest {file} --send` sends them")
+        night.remark(sentence(text, file=str(night.file)))
 
 
 def _raise(error: BaseException) -> None:

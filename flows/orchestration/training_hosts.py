@@ -48,15 +48,15 @@ def other_hosts(spec: Spec, file: Path) -> Iterator[Callable[[], None]]:
         yield _nothing
         return
     with ExitStack() as stack:
-        others = _OtherHosts(hosts, spec.execution, file, stack)
+        assisting_hosts = _OtherHosts(hosts, spec.execution, file, stack)
         try:
-            yield others.start
+            yield assisting_hosts.start
         except TrainingError as error:
-            raise TrainingError("; ".join([of_error(error), *others.end()])) from error
+            raise TrainingError("; ".join([of_error(error), *assisting_hosts.end()])) from error
         except BaseException:  # including Ctrl-C, which must not wait
-            others.end(patience=0.0)
+            assisting_hosts.end(patience=0.0)
             raise
-        others.end()
+        assisting_hosts.end()
 
 
 @dataclass
@@ -74,18 +74,18 @@ class _OtherHosts:
 
     def start(self) -> None:
         """Start one process on each of the required workers. Raises TrainingError."""
-        wanted = self.hosts.count - 1
+        host_count = self.hosts.count - 1
         try:
-            self.client = self.stack.enter_context(_client(self.execution, wanted))
-            self.client.wait_for_workers(wanted, PATIENCE)
+            self.client = self.stack.enter_context(_client(self.execution, host_count))
+            self.client.wait_for_workers(host_count, PATIENCE)
             workers = on_different_machines(self.client.scheduler_info()["workers"])
         except (OSError, TimeoutError) as error:
             where = self.execution.address or "this machine"
             raise TrainingError(
-                f"training.hosts wants {wanted} of its {self.hosts.count} hosts on workers of the Dask cluster on "
+                f"training.hosts wants {host_count} of its {self.hosts.count} hosts on workers of the Dask cluster on "
                 f"{where}: {type(error).__name__}: {error}; start as many (`dask worker ADDRESS`)"
             ) from error
-        for number, worker in zip(range(1, wanted + 1), workers, strict=False):
+        for number, worker in zip(range(1, host_count + 1), workers, strict=False):
             self.processes[number] = self.client.submit(
                 assist, str(self.file.resolve()), number, self.name, workers=[worker], pure=False, retries=0
             )
@@ -117,8 +117,8 @@ def assist(file: str, number: int, over: str) -> str:
 
     command = [sys.executable, "-m", "forecaster", "assist", file, "--number", str(number)]
     event = Event(over)  # type: ignore[no-untyped-call]
-    with tempfile.TemporaryFile() as words:
-        process = subprocess.Popen(command, env=parent_watch.environment(), stdout=words, stderr=words)
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(command, env=parent_watch.environment(), stdout=output, stderr=output)
         try:
             while process.poll() is None:
                 if event.wait(timeout=LOOK):  # type: ignore[no-untyped-call]
@@ -128,8 +128,8 @@ def assist(file: str, number: int, over: str) -> str:
         finally:
             process.kill()
             process.wait()
-        words.seek(0)
-        lines = words.read().decode("utf-8", "replace").strip().splitlines() or ["nothing"]
+        output.seek(0)
+        lines = output.read().decode("utf-8", "replace").strip().splitlines() or ["nothing"]
     return f"it ended with {process.returncode} and said: {lines[-1][:500]}" if process.returncode else ""
 
 
@@ -171,7 +171,7 @@ def _ending(number: int, future: Any) -> str:
     if not future.done():
         return f"{where}: it has not reported"
     if future.status == "finished":
-        return f"{where}: {words}" if (words := future.result()) else ""
+        return f"{where}: {failure}" if (failure := future.result()) else ""
     return f"{where}: its worker ended ({future.status})"
 
 

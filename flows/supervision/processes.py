@@ -63,8 +63,8 @@ def group_lives(name: str) -> bool:
     The process ID is not reused while one of its group lives.
     """
     host, boot, pid, _ = name.split(" ")
-    here = lease.process_name(os.getpid()).split(" ")
-    if [host, boot] != here[:2]:
+    this_process = lease.process_name(os.getpid()).split(" ")
+    if [host, boot] != this_process[:2]:
         return False
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(int(pid), 0)

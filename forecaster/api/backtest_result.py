@@ -42,16 +42,16 @@ class BacktestResult:
         depot and day with the columns of each model, as `utilsforecast.evaluate` expects them."""
         of_models = [self._of_model(model) for model in self._scores]
         if self._kind.names != NIXTLA:
-            whole = pa.concat_tables(of_models)
+            rows = pa.concat_tables(of_models)
         else:
             ids = ["unique_id", "ds", "cutoff", "y"]
-            whole = of_models[0].select(ids)
+            rows = of_models[0].select(ids)
             for model, table in zip(self._scores, of_models, strict=True):
                 for name in table.column_names:
                     if name.startswith(MODEL):
-                        whole = whole.append_column(model + name.removeprefix(MODEL), table[name])
-            whole = whole.filter(pc.is_finite(whole["y"]))
-        return self._kind.frame(dict(zip(whole.column_names, whole.columns, strict=True)))
+                        rows = rows.append_column(model + name.removeprefix(MODEL), table[name])
+            rows = rows.filter(pc.is_finite(rows["y"]))
+        return self._kind.frame(dict(zip(rows.column_names, rows.columns, strict=True)))
 
     def _of_model(self, model: str) -> pa.Table:
         tables = []

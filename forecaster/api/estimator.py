@@ -285,8 +285,8 @@ class Forecaster:
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self)).parameters
         values = {name: _repeatable(value) for name, value in self.get_params().items()}
-        given = [f"{name}={value!r}" for name, value in values.items() if value != defaults[name].default]
-        arguments = f"Forecaster({', '.join(given)})"
+        pairs = [f"{name}={value!r}" for name, value in values.items() if value != defaults[name].default]
+        arguments = f"Forecaster({', '.join(pairs)})"
         if not hasattr(self, "_panel"):
             return f"{arguments}, not fitted"
         panel = self._panel
@@ -340,17 +340,17 @@ class Forecaster:
         options = {} if self.options is None else self.options
         if not isinstance(options, Mapping):
             raise SpecError(f"options: found {options!r}, wanted a mapping, as in {{'training': {{'members': 3}}}}")
-        whole: dict[str, Any] = as_python(merged(content, options))
-        return whole
+        result: dict[str, Any] = as_python(merged(content, options))
+        return result
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "_panel"):
             raise NoUsableData("this forecaster is not fitted: call fit(df) first")
 
-    def _needs_fit(self, what: str) -> FittedModel:
+    def _needs_fit(self, member: str) -> FittedModel:
         self._check_fitted()
         if self._fitted is None:
-            raise NoUsableData(f"{what}: this forecaster was loaded, so it has only the model: call fit(df) first")
+            raise NoUsableData(f"{member}: this forecaster was loaded, so it has only the model: call fit(df) first")
         return self._fitted
 
     def _forecast(self, history: Any, future: Any) -> tuple[Forecast, Panel, FrameKind]:

@@ -89,8 +89,8 @@ def band_parts(
     ]
     before = [0.0, *(orders for _, orders in widths)]
     rounding = ROUNDING * widths[-1][1]
-    made = [(name, orders - before[place]) for place, (name, orders) in enumerate(widths)]
-    return [(name, orders if abs(orders) > rounding else 0.0) for name, orders in made]
+    increments = [(name, orders - before[place]) for place, (name, orders) in enumerate(widths)]
+    return [(name, orders if abs(orders) > rounding else 0.0) for name, orders in increments]
 
 
 def _with(model: ReferenceModel, **weights: Doubles) -> ReferenceModel:
@@ -103,7 +103,7 @@ def _with(model: ReferenceModel, **weights: Doubles) -> ReferenceModel:
 def _without(model: ReferenceModel, name: str) -> ReferenceModel:
     """Copy of the model as if made before it had this among its `features`."""
     other = copy.copy(model)
-    other.lengths = {known: value for known, value in model.lengths.items() if known != name}
+    other.lengths = {feature: value for feature, value in model.lengths.items() if feature != name}
     return other
 
 
@@ -124,17 +124,17 @@ def _scatter(panel: Panel, row: int, median: float) -> float:
 
 def _place(panel: Panel, depot: str, day: np.datetime64) -> tuple[int, int]:
     """Row and day ahead of a forecast. Raises SpecError if there is none."""
-    row, ahead = row_of(panel, depot), panel.days[panel.history :]
-    if day not in ahead:
-        raise SpecError(f"day: found {day}, wanted one from {ahead[0]} to {ahead[-1]}")
-    return row, int(np.flatnonzero(ahead == day)[0])
+    row, target_days = row_of(panel, depot), panel.days[panel.history :]
+    if day not in target_days:
+        raise SpecError(f"day: found {day}, wanted one from {target_days[0]} to {target_days[-1]}")
+    return row, int(np.flatnonzero(target_days == day)[0])
 
 
 def _usual(panel: Panel, row: int, day: int) -> float:
     """Mean of the last four known open days of the same weekday before a day; 0 if there is none."""
     same = range(day % 7, min(day, panel.history), 7)
-    known = [past for past in same if np.isfinite(panel.demand[row, past]) and panel.open[row, past]]
-    return float(np.mean([panel.demand[row, past] for past in known[-USUAL:]] or [0.0]))
+    known_days = [past for past in same if np.isfinite(panel.demand[row, past]) and panel.open[row, past]]
+    return float(np.mean([panel.demand[row, past] for past in known_days[-USUAL:]] or [0.0]))
 
 
 def _without_covariates(panel: Panel) -> Floats:

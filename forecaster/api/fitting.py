@@ -97,12 +97,12 @@ _TRAINERS: dict[str, int] = {}  # process that trained first; inherited by forks
 
 
 @contextmanager
-def _progress(shown: bool) -> Iterator[Callable[[Epoch], None]]:
+def _progress(is_visible: bool) -> Iterator[Callable[[Epoch], None]]:
     """Progress bar on standard error, or in a notebook's cell, that advances with each epoch."""
     from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), disable=not shown, transient=True) as bar:
+    with Progress(console=Console(stderr=True), disable=not is_visible, transient=True) as bar:
         task = bar.add_task("compile and train", total=1.0)
 
         def on_epoch(epoch: Any) -> None:

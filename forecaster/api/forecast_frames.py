@@ -58,8 +58,8 @@ def _quantile_columns(names: Sequence[str]) -> dict[float, str]:
     if 0.0 in columns:
         raise SpecError(f"forecasts: found the quantile {columns[0.0]}; wanted levels above 0 and below 1")
     if missing := {0.1, 0.5, 0.9} - set(columns):
-        named = ", ".join(columns.values()) or f"none among the columns {', '.join(names)}"
-        raise SpecError(f"forecasts: found the quantiles {named}; wanted {sorted(missing)} among them, as in q0.5")
+        name_list = ", ".join(columns.values()) or f"none among the columns {', '.join(names)}"
+        raise SpecError(f"forecasts: found the quantiles {name_list}; wanted {sorted(missing)} among them, as in q0.5")
     return columns
 
 

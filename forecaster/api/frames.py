@@ -143,11 +143,11 @@ def long_frame(frame: Any, argument: str, *, demand: bool = True) -> LongFrame:
     return LongFrame(table, FrameKind(library, names, id_type, _date_type(table["date"].type)))
 
 
-def _date_type(given: pa.DataType) -> pa.DataType:
+def _date_type(day_type: pa.DataType) -> pa.DataType:
     """Type of the days in results, from that of the given days."""
-    if pa.types.is_timestamp(given):
-        return pa.timestamp(given.unit)
-    return given if pa.types.is_date(given) else TIMESTAMP
+    if pa.types.is_timestamp(day_type):
+        return pa.timestamp(day_type.unit)
+    return day_type if pa.types.is_date(day_type) else TIMESTAMP
 
 
 def forecast_columns(forecast: Forecast, kind: FrameKind) -> dict[str, Any]:
@@ -187,8 +187,8 @@ def _ours(name: str, names: ColumnNames) -> str:
 def _index_hint(frame: Any) -> str:
     """Hint if required names are index names of pandas, which are not columns."""
     names = getattr(getattr(frame, "index", None), "names", ())
-    wanted = [name for name in names if name in (*OURS, *NIXTLA)]
-    return f"; the index has {', '.join(wanted)}: reset_index() makes columns of it" if wanted else ""
+    index_columns = [name for name in names if name in (*OURS, *NIXTLA)]
+    return f"; the index has {', '.join(index_columns)}: reset_index() makes columns of it" if index_columns else ""
 
 
 def _names(columns: Sequence[str], argument: str, demand: bool, hint: str) -> ColumnNames:
@@ -199,7 +199,7 @@ def _names(columns: Sequence[str], argument: str, demand: bool, hint: str) -> Co
         if clash := [name for name in OURS if names is NIXTLA and name in columns]:
             raise SpecError(f"{argument}: found '{clash[0]}' beside {', '.join(NIXTLA)}; wanted one set of names")
         return names
-    wanted = " or ".join(", ".join(names if demand else names[:2]) for names in (OURS, NIXTLA))
+    expected = " or ".join(", ".join(names if demand else names[:2]) for names in (OURS, NIXTLA))
     if argument == "history" and any(set(names[:2]) <= set(columns) for names in (OURS, NIXTLA)):
         hint = "; pass covariates of the days ahead as future=…"
-    raise SpecError(f"{argument}: found the columns {', '.join(columns) or 'none'}; wanted {wanted}{hint}")
+    raise SpecError(f"{argument}: found the columns {', '.join(columns) or 'none'}; wanted {expected}{hint}")

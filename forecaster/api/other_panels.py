@@ -67,18 +67,18 @@ def other_panel(fitted: FittedOn, *, history: Any, future: Any) -> tuple[Panel, 
         left_out = pa.array(sorted(depots_of(frames.readings.table) - depots_of(readings.table)), pa.string())
         static, events = (_without(table, left_out) for table in (frames.static, frames.events))
         frames = Frames(readings, static, events)
-    strangers: list[str] = []
+    unknown_depots: list[str] = []
     with tempfile.TemporaryDirectory(prefix="forecaster-") as work, in_caller_terms(Path(work)):
         folder = PipelineFolder.create(Path(work), fitted.content, frames)
         if future is not None:
             table = _without(days_ahead(future, fitted.known_future, frames.covariates), left_out)
-            strangers = strangers_in(table, frames)
+            unknown_depots = strangers_in(table, frames)
             folder.with_future(_without_counted_days(table, frames.readings.table, folder.spec, fitted.logged))
         knowledge, _ = folder.knowledge(fitted.logged)
         panel = build(knowledge, folder.spec, fitted.encoding)
-    refuse_unknown_days(knowledge, panel, frames.covariates, strangers)
-    for depot in strangers:  # possibly a typo
-        hint = did_you_mean(nearest_word(depot, set(panel.depot_ids) - set(strangers)))
+    refuse_unknown_days(knowledge, panel, frames.covariates, unknown_depots)
+    for depot in unknown_depots:  # possibly a typo
+        hint = did_you_mean(nearest_word(depot, set(panel.depot_ids) - set(unknown_depots)))
         line = f"future: depot {depot!r} is in no row of the readings nor of static, and is not forecast{hint}"
         _log(line, fitted.logged)
     return panel, frames
@@ -95,8 +95,8 @@ def _without(table: Any, depots: pa.Array) -> Any:
 def _without_counted_days(future: pa.Table, readings: pa.Table, spec: Spec, logged: set[str]) -> pa.Table:
     """Drop rows of `future` for days with a count in the readings: the later empty count would
     otherwise replace it."""
-    counted = np.isfinite(parsing.numbers(_column(readings, OURS.demand)).to_numpy())
-    is_counted = _depot_days(future, spec).isin(_depot_days(readings, spec)[counted])
+    has_count = np.isfinite(parsing.numbers(_column(readings, OURS.demand)).to_numpy())
+    is_counted = _depot_days(future, spec).isin(_depot_days(readings, spec)[has_count])
     if is_counted.any():
         rows = count(int(is_counted.sum()), "row")
         line = f"future: {rows} for days that have a count in the readings; the readings take precedence"

@@ -114,13 +114,13 @@ def _refuse_unnamed(table: pa.Table, known_future: Sequence[str], argument: str)
 
 def _refuse_missing(known_future: Sequence[str], columns: Sequence[str], events: pa.Table | None) -> None:
     kinds = events["kind"].to_pylist() if events is not None and "kind" in events.column_names else []
-    known = [name for name in dict.fromkeys([*columns, *kinds]) if name not in (*OURS, *OPTIONAL)]
+    candidates = [name for name in dict.fromkeys([*columns, *kinds]) if name not in (*OURS, *OPTIONAL)]
     folded = {fold(str(kind)) for kind in kinds}  # as kinds are compared
-    if missing := [name for name in known_future if name not in known and fold(str(name)) not in folded]:
-        wanted = f"wanted one of {', '.join(map(str, known))}" if known else "wanted a column that df has"
+    if missing := [name for name in known_future if name not in candidates and fold(str(name)) not in folded]:
+        expected = f"wanted one of {', '.join(map(str, candidates))}" if candidates else "wanted a column that df has"
         raise SpecError(
             f"known_future: found {_quoted(missing)}, which {'are no columns' if len(missing) > 1 else 'is no column'} "
-            f"of df, and no kind of the frame `events`; {wanted}"
+            f"of df, and no kind of the frame `events`; {expected}"
         )
 
 
@@ -260,10 +260,10 @@ def log_findings(findings: Iterable[Finding], logged: set[str]) -> None:
 
 def strangers_in(future: pa.Table, frames: Frames) -> list[str]:
     """Depots with values ahead that are named in no reading and no attribute."""
-    known = depots_of(frames.readings.table)
+    known_depots = depots_of(frames.readings.table)
     if frames.static is not None:
-        known |= depots_of(frames.static)
-    return sorted(depots_of(future) - known)
+        known_depots |= depots_of(frames.static)
+    return sorted(depots_of(future) - known_depots)
 
 
 def depots_of(table: pa.Table) -> set[str]:

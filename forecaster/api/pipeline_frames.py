@@ -180,12 +180,14 @@ class Pipeline:
     ) -> tuple[list[float], tuple[PublishedDepot, ...], tuple[PublishedTotal, ...]]:
         with Ledger.open_reader(self.spec.ledger_url) as ledger:
             heads = ledger.publications(self.spec.name)
-            shown = ledger.current(self.spec.name)
-            wanted = publication if publication is not None else shown.publication_id if shown else None
-            head = next((head for head in heads if head.publication_id == wanted), None)
+            current = ledger.current(self.spec.name)
+            publication_id = publication if publication is not None else current.publication_id if current else None
+            head = next((head for head in heads if head.publication_id == publication_id), None)
             if head is None:
-                held = ", ".join(str(head.publication_id) for head in heads[:5]) or "none"
-                raise NoSuchRow(f"publication {wanted} of {self.spec.name} is not in the ledger; it holds {held}")
+                ids = ", ".join(str(head.publication_id) for head in heads[:5]) or "none"
+                raise NoSuchRow(
+                    f"publication {publication_id} of {self.spec.name} is not in the ledger; it holds {ids}"
+                )
             number = head.publication_id
             return list(head.levels), ledger.depots(number), ledger.totals(number)
 

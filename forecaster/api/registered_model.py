@@ -94,11 +94,11 @@ def _readings(df: Any, known_future: Sequence[str]) -> pd.DataFrame:
     return readings.assign(**{name: _covariate(df[name]) for name in known_future})
 
 
-def _refuse(df: Any, column: str, wrong: Any, wanted: str) -> None:
+def _refuse(df: Any, column: str, wrong: Any, expected: str) -> None:
     if (rows := np.flatnonzero(wrong)).size:
         row = int(rows[0])
         depot, value = df["depot_id"].iloc[row], df[column].iloc[row]
-        raise SpecError(f"df: row {row}, depot {depot!r}: found {column} {value!r}; wanted {wanted}")
+        raise SpecError(f"df: row {row}, depot {depot!r}: found {column} {value!r}; wanted {expected}")
 
 
 def _covariate(values: Any) -> Any:

@@ -70,9 +70,9 @@ def _table(
     """A source as an object of the schema; `further` are columns named elsewhere in the pipeline
     file."""
     source, properties = section.source, list(_properties(section.columns))
-    known = {each["name"] for each in properties}
+    property_names = {entry["name"] for entry in properties}
     further_type = "string" if name == "depots" else "number"
-    properties += [{"name": column, "logicalType": further_type} for column in further if column not in known]
+    properties += [{"name": column, "logicalType": further_type} for column in further if column not in property_names]
     place = getattr(source, "path", None) or getattr(source, "table", None) or "query"
     table = {"name": name, "physicalName": str(place), "physicalType": source.kind, "logicalType": "object"}
     return {**table, "properties": properties, **({"quality": list(quality)} if quality else {})}

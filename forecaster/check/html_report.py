@@ -113,21 +113,23 @@ def _depots_to_draw(evidence: Evidence, findings: list[Finding]) -> tuple[list[i
     rest = [depot for depot in range(count) if depot not in set(first)]
     sample_size = STATE_DEPOTS - len(first)
     sample = [rest[i * len(rest) // sample_size] for i in range(sample_size)]
-    words = f"{STATE_DEPOTS} of {count:,} depots: " + (f"the {len(first)} with the most findings" if first else "")
+    description = f"{STATE_DEPOTS} of {count:,} depots: " + (
+        f"the {len(first)} with the most findings" if first else ""
+    )
     if sample:
-        words += f"{' and ' if first else ''}{len(sample)} of the {len(rest):,} others, evenly sampled"
-    return [*first, *sample], words + "."
+        description += f"{' and ' if first else ''}{len(sample)} of the {len(rest):,} others, evenly sampled"
+    return [*first, *sample], description + "."
 
 
 def _by_file(evidence: Evidence, findings: list[Finding]) -> Iterator[Element]:
     from forecaster.check import figures
 
-    counted: dict[str, int] = {}
+    row_counts: dict[str, int] = {}
     for finding in findings:
         for source, rows in rows_of(finding, evidence).groupby("source", sort=False):
-            counted[f"{finding.rule} in {printable(str(source), 30)}"] = len(rows)
-    if counted:
-        most = sorted(counted.items(), key=lambda item: -item[1])[:SHOWN_BARS]
+            row_counts[f"{finding.rule} in {printable(str(source), 30)}"] = len(rows)
+    if row_counts:
+        most = sorted(row_counts.items(), key=lambda item: -item[1])[:SHOWN_BARS]
         numbers = ", ".join(f"{name} {number:,}" for name, number in most)
         description = f"Rows in quarantine by rule and file: {numbers}."
         shape = figures.bars([name for name, _ in most], [number for _, number in most])
@@ -136,8 +138,8 @@ def _by_file(evidence: Evidence, findings: list[Finding]) -> Iterator[Element]:
 
 def _section(finding: Finding, number: int, dry_run: DryRun) -> Element:
     """Section of a finding: its severity, its first sentences, its pictures."""
-    what = f"{finding.count:,} found, {WHAT_HAPPENS[finding.severity]}"
-    section = tag("section", tag("h2", f"{finding.rule}: ", tag("span", what, of=finding.severity)))
+    summary = f"{finding.count:,} found, {WHAT_HAPPENS[finding.severity]}"
+    section = tag("section", tag("h2", f"{finding.rule}: ", tag("span", summary, of=finding.severity)))
     rows = list(rows_of(finding, dry_run.evidence)["message"]) if dry_run.evidence else []
     sentences = rows[:SHOWN_ROWS] or [finding.message]
     section.append(tag("ul", *(tag("li", printable(sentence, 600)) for sentence in sentences), of="said"))

@@ -93,8 +93,8 @@ def profile(panel: Panel) -> Profile:
 
 def states(panel: Panel) -> NDArray[np.int8]:
     """Position in STATES of each depot-day of the history, (depots, days)."""
-    counted = np.where(np.isnan(panel.served), MISSING, np.where(panel.served == 0, ZERO, OBSERVED))
-    return np.where(panel.open[:, : panel.history], counted, CLOSED).astype(np.int8)
+    open_states = np.where(np.isnan(panel.served), MISSING, np.where(panel.served == 0, ZERO, OBSERVED))
+    return np.where(panel.open[:, : panel.history], open_states, CLOSED).astype(np.int8)
 
 
 def runs(marked: NDArray[np.bool_]) -> NDArray[np.int64]:

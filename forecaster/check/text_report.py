@@ -168,5 +168,5 @@ def _depots(ranked: Sequence[tuple[str, float]]) -> str:
     return ", ".join(f"{printable(depot, _ID)} {median:,.0f}" for depot, median in ranked)
 
 
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

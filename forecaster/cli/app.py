@@ -175,11 +175,11 @@ def main() -> None:
         _fail(f"our fault, not yours: {fault}\n{DEBUG}=1 shows the traceback", OUR_FAULT)
 
 
-def _refuse_bytes(words: Sequence[str]) -> None:
+def _refuse_bytes(arguments: Sequence[str]) -> None:
     """Raises SpecError for an argument that is not valid text, unless a file has that name."""
-    for word in words:
-        text = os.fsencode(word).decode("utf-8", "backslashreplace")
-        if text != word and not os.path.exists(word):
+    for argument in arguments:
+        text = os.fsencode(argument).decode("utf-8", "backslashreplace")
+        if text != argument and not os.path.exists(argument):
             raise SpecError(f"found '{text[:80]}', wanted text in UTF-8")
 
 

@@ -56,12 +56,12 @@ def digest(
 
 
 def _send(spec: Spec, depot: str | None, city: str | None, again: bool) -> None:
-    asked = depot or city
+    place = depot or city
     receivers = [
-        receiver for receiver in spec.notify.digest if not asked or (receiver.depot, receiver.city) == (depot, city)
+        receiver for receiver in spec.notify.digest if not place or (receiver.depot, receiver.city) == (depot, city)
     ]
     if not receivers:
-        whose = f" of {asked}" if asked else ""
+        whose = f" of {place}" if place else ""
         raise SpecError(f"found no digest{whose} in notify.digest, wanted one, as in {{to: slack-webhook/depots}}")
     sentence, faults = entry_point("send_digests")(spec, receivers, again=again)
     print_line(sentence)

@@ -29,8 +29,8 @@ def notify(
     spec = load_spec(file)
     declared = tuple(dict.fromkeys((*spec.notify.blocks, *(receiver.to for receiver in spec.notify.digest))))
     if not declared or (block and block not in declared):
-        known = ", ".join(declared) or "none: notify.blocks is empty"
-        raise SpecError(f"--block: found {block or 'nothing'}, wanted a block of the pipeline file: {known}")
+        block_names = ", ".join(declared) or "none: notify.blocks is empty"
+        raise SpecError(f"--block: found {block or 'nothing'}, wanted a block of the pipeline file: {block_names}")
     blocks = (block,) if block else declared
     trial = spec.model_copy(update={"notify": spec.notify.model_copy(update={"blocks": blocks, "of": ("test",)})})
     entry_point("told")(trial, "test", f"{spec.name}: this is a test of its notifications; nothing is wrong.")
@@ -97,5 +97,5 @@ def slo(file: File, as_json: Json = False) -> None:
             print_line("The pipeline file has no section slo: these are its defaults, and nothing follows from them.")
         if freeze:
             print_line(f"{freeze.sentence}. `forecaster promote {file} BUNDLE --reason …` thaws them for four weeks.")
-    broken = spec.slo is not None and any(standing.state == "broken" for standing in standings)
+    broken = spec.slo is not None and any(status.state == "broken" for status in standings)
     raise typer.Exit(DEGRADED if broken else 0)

@@ -45,8 +45,8 @@ def print_lines(lines: Any) -> None:
 
 def command_here(command: str) -> str:
     """Command line of a command installed next to ours."""
-    beside = Path(sys.argv[0]).with_name(command)
-    return str(beside) if shutil.which(command) is None and beside.is_file() else command
+    sibling = Path(sys.argv[0]).with_name(command)
+    return str(sibling) if shutil.which(command) is None and sibling.is_file() else command
 
 
 def load_spec(file: Path) -> Spec:

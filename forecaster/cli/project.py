@@ -27,7 +27,7 @@ def init(
         list[Path] | None,
         typer.Argument(metavar="[DIR] [FILE]...", help="A new or empty folder; after --from also further files."),
     ] = None,
-    own: Annotated[
+    data_files: Annotated[
         list[Path] | None,
         typer.Option(
             "--from", metavar="FILE", help="Your own counts, as CSV, Parquet or Excel; the columns are detected."
@@ -66,7 +66,7 @@ def init(
     data become questions on a terminal; without a terminal the exit code is 2, and the options that
     answer them are printed. The exit code is 4 if no forecast can start from the data.
     """
-    files, folder = _files_and_folder(paths or [], own or [], into)
+    files, folder = _files_and_folder(paths or [], data_files or [], into)
     answers = TableAnswers.of(rows, site, day, count, where or ())
     if files:
         raise typer.Exit(_start_from(files, folder, country, answers))
@@ -80,14 +80,16 @@ def init(
     typer.echo(starter.create(folder, end=last))
 
 
-def _files_and_folder(paths: list[Path], own: list[Path], into: Path | None) -> tuple[list[Path], Path | None]:
+def _files_and_folder(paths: list[Path], data_files: list[Path], into: Path | None) -> tuple[list[Path], Path | None]:
     """Separate input files and output folder: with --from, arguments that are not folders are
     files, too."""
-    folders = [path for path in paths if not own or (not path.is_file() and path.suffix.lower() not in DATA_FILES)]
+    folders = [
+        path for path in paths if not data_files or (not path.is_file() and path.suffix.lower() not in DATA_FILES)
+    ]
     folders += [into] if into else []
     if len(folders) > 1:
         raise SpecError(f"found folders {', '.join(map(str, folders))}; wanted one")
-    return [*own, *(path for path in paths if path not in folders)], folders[0] if folders else None
+    return [*data_files, *(path for path in paths if path not in folders)], folders[0] if folders else None
 
 
 def _start_from(files: list[Path], folder: Path | None, country: str | None, answers: TableAnswers) -> int:
@@ -115,9 +117,9 @@ def _choice(question: Question) -> str:
     typer.echo(escaped_lines(question.text))
     for number, choice in enumerate(question.choices, start=1):
         typer.echo(escaped_lines(f"  {number}  {choice.answer}   {choice.evidence}"))
-    wanted = click.IntRange(1, len(question.choices))
-    chosen: int = typer.prompt("Number", default=1, type=wanted)
-    return question.choices[chosen - 1].answer
+    valid_range = click.IntRange(1, len(question.choices))
+    selection: int = typer.prompt("Number", default=1, type=valid_range)
+    return question.choices[selection - 1].answer
 
 
 def check(
@@ -188,7 +190,9 @@ def serve(
     file: Annotated[
         Path | None, typer.Argument(metavar="[FILE]", help="The pipeline file; default: pipeline.yaml in this folder.")
     ] = None,
-    others: Annotated[list[Path] | None, typer.Argument(metavar="OTHERS", help="Further pipeline files.")] = None,
+    further_files: Annotated[
+        list[Path] | None, typer.Argument(metavar="OTHERS", help="Further pipeline files.")
+    ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
     metrics: Annotated[
@@ -204,7 +208,7 @@ def serve(
     if file is None and not Path(PIPELINE).is_file():
         start(NEW_FOLDER, host, port)
         return
-    files = [file or Path(PIPELINE), *(others or [])]
+    files = [file or Path(PIPELINE), *(further_files or [])]
     entry_point("page")(*map(load_spec, files), host=host, port=port, metrics=metrics)
 
 

@@ -167,7 +167,7 @@ def _selection(ids: Sequence[str] | None, rule: str | None, depot: str | None, b
     return RowSelection(tuple(ids or ()), rule, depot, batch)
 
 
-def _say(what: str, rows: Sequence[QuarantinedRow], then: str) -> None:
+def _say(outcome: str, rows: Sequence[QuarantinedRow], then: str) -> None:
     for row in rows[:SHOWN]:
-        print_line(f"{row.id}  {what}: {row.message}")
-    print_line(f"{len(rows):,} {'row' if len(rows) == 1 else 'rows'} {what}; {then}")
+        print_line(f"{row.id}  {outcome}: {row.message}")
+    print_line(f"{len(rows):,} {'row' if len(rows) == 1 else 'rows'} {outcome}; {then}")

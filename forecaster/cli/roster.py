@@ -102,19 +102,21 @@ def chosen_depots(
     depots: tuple[PublishedDepot, ...], depot: str | None, city: str | None
 ) -> tuple[PublishedDepot, ...]:
     """The selected depots. Raises NoSuchRow if there are none."""
-    chosen = tuple(
+    selection = tuple(
         published
         for published in depots
         if depot in (None, published.depot_id) and city in (None, published.attributes.get("city"))
     )
-    if not chosen:
+    if not selection:
         from forecaster.core.language.near_words import did_you_mean, nearest_word
 
-        words = [published.depot_id for published in depots] if depot else [_city(published) for published in depots]
+        candidates = (
+            [published.depot_id for published in depots] if depot else [_city(published) for published in depots]
+        )
         where = f"--depot: found {depot!r}" if depot else f"--city: found {city!r}"
-        near = did_you_mean(nearest_word(depot or city or "", words))
+        near = did_you_mean(nearest_word(depot or city or "", candidates))
         raise NoSuchRow(f"{where}, wanted one of those that are published{near}")
-    return chosen
+    return selection
 
 
 def _crews(depots: tuple[PublishedDepot, ...]) -> bytes:

@@ -67,18 +67,18 @@ def schedule(
         if head is None:
             raise NoSuchRow("nothing has been published yet; run `forecaster run` first")
         depots = ledger.depots(head.publication_id)
-        chosen = chosen_depots(depots, None, city)
+        selection = chosen_depots(depots, None, city)
         with ledger.transaction() as connection:
             if monday is not None and spec.staffing is not None:
-                _publish(connection, spec.name, chosen, monday, spec.staffing, login_name(by))
+                _publish(connection, spec.name, selection, monday, spec.staffing, login_name(by))
             if export is None:
                 _show(connection, spec.name, depots, as_json)
         if monday is not None and (fault := plugin("notice.webhook").deliver(spec)):
             print_line(fault, err=True)
         if order_value is not None:
-            _print_records(plugin("people.exports").forecasts(spec, chosen, head.levels, order_value))
+            _print_records(plugin("people.exports").forecasts(spec, selection, head.levels, order_value))
         elif export is not None:
-            _export(ledger, spec, head, chosen, export)
+            _export(ledger, spec, head, selection, export)
 
 
 def _export(ledger: Ledger, spec: Spec, head: Head, depots: tuple[PublishedDepot, ...], system: str) -> None:

@@ -175,16 +175,16 @@ class Demand(Section):
     @field_validator("weekdays", mode="before")
     @classmethod
     def _known_weekdays(cls, declared: Any) -> Any:
-        wanted = f"wanted learn, all, or a list of {', '.join(WEEKDAYS)}"
+        expected = f"wanted learn, all, or a list of {', '.join(WEEKDAYS)}"
         if isinstance(declared, str):
-            if declared not in (words := ("learn", "all")):
-                raise ValueError(f"found '{declared}'{nearest(declared, words)}, {wanted}")
+            if declared not in (modes := ("learn", "all")):
+                raise ValueError(f"found '{declared}'{nearest(declared, modes)}, {expected}")
         elif not isinstance(declared, (list, tuple)) or not declared:
-            raise ValueError(f"found {declared!r}, {wanted}")
+            raise ValueError(f"found {declared!r}, {expected}")
         else:
             for word in declared:
                 if word not in WEEKDAYS:
-                    raise ValueError(f"found '{word}'{nearest(str(word), WEEKDAYS)}, {wanted}")
+                    raise ValueError(f"found '{word}'{nearest(str(word), WEEKDAYS)}, {expected}")
         return declared
 
     @field_validator("depot")
@@ -214,8 +214,8 @@ class Demand(Section):
     def _long_form(self) -> Self:
         if self.source.wide is not None:
             keys = {"depot": self.depot, "columns.date as a list": self.columns.day_columns[1:]}
-            if named := [key for key, value in keys.items() if value]:
-                raise ValueError(f"{named[0]} needs a row for each reading, and source.wide reads counts from cells")
+            if set_keys := [key for key, value in keys.items() if value]:
+                raise ValueError(f"{set_keys[0]} needs a row for each reading, and source.wide reads counts from cells")
         if self.depot is not None and "depot_id" in self.columns.model_fields_set:
             raise ValueError("depot names the only depot, and columns.depot_id a column of depots; wanted one of them")
         return self
@@ -366,7 +366,7 @@ class Calendar(Section):
             raise ValueError(f"found {declared!r}, wanted a number for each covariate, as in {{temperature: 1.5}}")
         for name, value in declared.items():
             by_day = list(value) if isinstance(value, (list, tuple)) else [value]
-            are_numbers = all(type(one) in (int, float) and 0 <= one < inf for one in by_day)
+            are_numbers = all(type(deviation) in (int, float) and 0 <= deviation < inf for deviation in by_day)
             if not by_day or not are_numbers or by_day != sorted(by_day):
                 raise ValueError(
                     f"found {value!r} for {name}, wanted a standard deviation of at least 0, or a list of them by day "

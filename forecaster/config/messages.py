@@ -138,9 +138,9 @@ def _scalars(node: yaml.Node) -> Iterator[yaml.ScalarNode]:
             pending += [part for pair in reversed(current.value) for part in reversed(pair)]
 
 
-def nearest(word: str, words: Iterable[str]) -> str:
+def nearest(word: str, candidates: Iterable[str]) -> str:
     """Return a hint at the nearest word; empty if none is near."""
-    return did_you_mean(nearest_word(word, words))
+    return did_you_mean(nearest_word(word, candidates))
 
 
 def kind_of(source: type[BaseModel]) -> str | None:

@@ -73,9 +73,9 @@ class Hosts(Section):
     def wait_of(self, number: int) -> str:
         """Return a sentence that names the other hosts, the address and the time limit for which
         the host of this number waits."""
-        others = ", ".join(str(host) for host in range(self.count) if host != number)
+        other_hosts = ", ".join(str(host) for host in range(self.count) if host != number)
         noun = "host" if self.count == 2 else "hosts"
-        return f"waits for {noun} {others} at {self.coordinator}, at most {HOSTS_PATIENCE // 60} minutes"
+        return f"waits for {noun} {other_hosts} at {self.coordinator}, at most {HOSTS_PATIENCE // 60} minutes"
 
 
 class Training(Section):

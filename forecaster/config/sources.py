@@ -63,10 +63,10 @@ class TableSource(Section):
         """Convert words to text: YAML reads null as nothing, and 9999 as a number."""
         if not isinstance(words, list | tuple):
             return words
-        written = ["null" if word is None else str(word) if type(word) in (int, float) else word for word in words]
-        if any(isinstance(word, str) and not word.strip() for word in written):
+        texts = ["null" if word is None else str(word) if type(word) in (int, float) else word for word in words]
+        if any(isinstance(word, str) and not word.strip() for word in texts):
             raise ValueError('found a blank word; wanted words such as "n/a": blank cells are empty anyway')
-        return written
+        return texts
 
     @model_validator(mode="after")
     def _only_wide(self) -> Self:

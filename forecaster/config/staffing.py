@@ -191,6 +191,6 @@ class Overrides(Section):
     @field_validator("reasons")
     @classmethod
     def _told_apart(cls, reasons: tuple[str, ...]) -> tuple[str, ...]:
-        if not reasons or len(set(reasons)) < len(reasons) or not all(each.strip() for each in reasons):
+        if not reasons or len(set(reasons)) < len(reasons) or not all(reason.strip() for reason in reasons):
             raise ValueError(f"found {list(reasons)}, wanted one reason or more, each once and none of them empty")
         return reasons

@@ -84,9 +84,9 @@ class Panel:
             "calendar_group": (self.calendar_group.shape, (depots,)),
             "statics": (self.statics.shape, (depots, len(self.encoding.statics))),
         }
-        for name, (found, wanted) in shapes.items():
-            if found != wanted:
-                raise ValueError(f"Panel.{name} has shape {found}, wanted {wanted}")
+        for name, (shape, expected) in shapes.items():
+            if shape != expected:
+                raise ValueError(f"Panel.{name} has shape {shape}, wanted {expected}")
 
     @property
     def history(self) -> int:
@@ -184,7 +184,7 @@ class Panel:
             calendar_group=of(self.calendar_group, 0),
             statics=of(self.statics, 0),
             attributes={
-                name: tuple("" if row < 0 else words[row] for row in rows) for name, words in self.attributes.items()
+                name: tuple("" if row < 0 else labels[row] for row in rows) for name, labels in self.attributes.items()
             },
             marks=Marks(),
             capped=self.capped

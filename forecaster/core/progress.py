@@ -110,8 +110,10 @@ class NightProgress:
     def _pace(self) -> float:
         """Seconds of the ended stages per expected second, at least 1."""
         ended = self.timings.keys() & self.expected.keys()
-        taken, expected = (STEADY + sum(seconds[stage] for stage in ended) for seconds in (self.timings, self.expected))
-        return max(taken / expected, 1.0)
+        actual, expected = (
+            STEADY + sum(seconds[stage] for stage in ended) for seconds in (self.timings, self.expected)
+        )
+        return max(actual / expected, 1.0)
 
     @contextmanager
     def live_bar(self) -> Iterator[None]:

@@ -75,19 +75,19 @@ def items_within(
     Raises TimeLimitExceeded, which contains `waiting_for`. Only waiting time counts. An item is
     made when it is requested, so that memory and order are those of the plain stream.
     """
-    asked: queue.SimpleQueue[bool] = queue.SimpleQueue()
-    made: queue.SimpleQueue[tuple[Any, Any, BaseException | None]] = queue.SimpleQueue()
+    requests: queue.SimpleQueue[bool] = queue.SimpleQueue()
+    outcomes: queue.SimpleQueue[tuple[Any, Any, BaseException | None]] = queue.SimpleQueue()
 
     def work() -> None:
         try:
-            while asked.get():
+            while requests.get():
                 try:
-                    made.put((next(stream), None, None))
+                    outcomes.put((next(stream), None, None))
                 except StopIteration as end:
-                    made.put((_END, end.value, None))
+                    outcomes.put((_END, end.value, None))
                     return
         except BaseException as error:
-            made.put((_END, None, error))
+            outcomes.put((_END, None, error))
         finally:
             stream.close()
 
@@ -96,9 +96,9 @@ def items_within(
     try:
         while True:
             begun = time.monotonic()
-            asked.put(True)
+            requests.put(True)
             try:
-                item, result, error = made.get(timeout=max(0.0, min(silence, total - waited)))
+                item, result, error = outcomes.get(timeout=max(0.0, min(silence, total - waited)))
             except queue.Empty:
                 slow = total - waited < silence
                 why = f"was not through within {total:.0f} s" if slow else f"gave nothing for {silence:.0f} s"
@@ -113,4 +113,4 @@ def items_within(
                 return result  # type: ignore[no-any-return]
             yield item
     finally:
-        asked.put(False)
+        requests.put(False)

@@ -112,17 +112,19 @@ class Arrangement:
         demand = self._demand
         for name in sorted(demand.source.fill_down, key=lambda name: name != demand.columns.order_id):
             block = block.assign(**{name: self._filled_down(block, name)})
-        kept = pd.Series(True, index=block.index)
+        is_included = pd.Series(True, index=block.index)
         for name, condition in demand.where.items():
-            words = plain_words(block[name])
-            came = {*words.unique()}
-            self._missing[name] = {value: plain for value, plain in self._missing[name].items() if plain not in came}
-            kept &= words.isin(_plain(_values(condition))) ^ isinstance(condition, Excluded)
-        kept |= block[FAULT] != ""  # the cells of a faulty row may be in the wrong columns
+            texts = plain_words(block[name])
+            block_values = {*texts.unique()}
+            self._missing[name] = {
+                value: plain for value, plain in self._missing[name].items() if plain not in block_values
+            }
+            is_included &= texts.isin(_plain(_values(condition))) ^ isinstance(condition, Excluded)
+        is_included |= block[FAULT] != ""  # the cells of a faulty row may be in the wrong columns
         self._rows += len(block)
-        if not kept.all():
-            self.left_out += int((~kept).sum())
-            block = block[kept]
+        if not is_included.all():
+            self.left_out += int((~is_included).sum())
+            block = block[is_included]
         if demand.depot is not None:
             block = block.assign(**{demand.columns.depot_id: demand.depot})
         if len(names := demand.columns.day_columns) == 3:
@@ -133,14 +135,14 @@ class Arrangement:
         """Findings about values of `where` that no row has."""
         limits = self._demand.rules
         severity = data_rules.severity("where_value", limits.severity)
-        wanted = data_rules.requirement("where_value", **limits.model_dump())
+        requirement = data_rules.requirement("where_value", **limits.model_dump())
         template = N_("demand.where: found no row with {values} in column '{column}'; wanted {wanted}")
         return [
             Finding(
                 "where_value",
                 severity,
                 1,
-                sentence(template, values=" or ".join(map(repr, missing)), column=name, wanted=wanted),
+                sentence(template, values=" or ".join(map(repr, missing)), column=name, wanted=requirement),
             )
             for name, missing in self._missing.items()
             if missing and self._rows
@@ -155,12 +157,12 @@ class Arrangement:
             numbers = parsing.words(block[order])
             numbers = numbers.where(numbers != "")
             keys["order"] = numbers if numbers.dropna().duplicated().any() else ""
-        words = parsing.words(block[name])
-        rows = keys.assign(value=words.where(words != ""))
-        whole = pd.concat([self._last.get(name, rows.head(0)), rows])
-        filled = whole.groupby(["file", "order"], sort=False)["value"].ffill().fillna(whole["value"])
-        self._last[name] = whole.assign(value=filled).tail(1)
-        return filled.iloc[len(whole) - len(rows) :].fillna("").astype("str")
+        texts = parsing.words(block[name])
+        rows = keys.assign(value=texts.where(texts != ""))
+        all_rows = pd.concat([self._last.get(name, rows.head(0)), rows])
+        filled = all_rows.groupby(["file", "order"], sort=False)["value"].ffill().fillna(all_rows["value"])
+        self._last[name] = all_rows.assign(value=filled).tail(1)
+        return filled.iloc[len(all_rows) - len(rows) :].fillna("").astype("str")
 
 
 def _values(condition: Condition) -> tuple[str, ...]:

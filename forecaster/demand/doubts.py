@@ -32,8 +32,8 @@ def of(batch: IngestResult) -> str | None:
 
 def rows_lost(batch: IngestResult) -> str | None:
     """Sentence about the quarantined rows, if they are many."""
-    lost = batch.quarantined / max(batch.read, 1)
-    return f"{batch.quarantined:,} of {batch.read:,} rows ({lost:.0%}) do not count" if lost > _LOST else None
+    share = batch.quarantined / max(batch.read, 1)
+    return f"{batch.quarantined:,} of {batch.read:,} rows ({share:.0%}) do not count" if share > _LOST else None
 
 
 def heaviest_finding(batch: IngestResult) -> str | None:

@@ -113,11 +113,11 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
     findings += feed_shape.unread_sheets(feed.further_sheets, batch.accepted, spec, now)
     every_row, batch = batch.accepted, batches.without_repeats(batch, spec, now)
     findings += [] if batch.single else feed_shape.several_rows(every_row, spec, times_differ=contract.times_differ)
-    came = feed_turnover.depots_of(every_row, batch.refused)
+    batch_depots = feed_turnover.depots_of(every_row, batch.refused)
     del every_row, contract
     batch, last_findings = _checked_batch(batch, known_days, snapshots, decided, spec, now)
     findings += feed_turnover.size_findings(read, batch.unchanged, feed.name, frame(lake, "batches"), spec)
-    findings += feed_turnover.other_depots(came, known_days.last_readings.heard, lake, former, spec)
+    findings += feed_turnover.other_depots(batch_depots, known_days.last_readings.heard, lake, former, spec)
     findings += feed_turnover.restated(batch.repeated_days, known_days.last_readings, spec)
     findings += lost_rows.findings(batch, read, spec)
     findings += [*_refusals(with_distinct_ids(batch.refused), decided, spec), *last_findings]
@@ -206,9 +206,9 @@ def _append(
     if batch.profiles and not outcome.stopped:
         lake.append("half_hours", batch.profiles.new_rows(lake, batch.refused, batch.accepted, now))
     lake.append("demand", readings.demand_table(batch.accepted, batch=outcome.batch))
-    written = lake.versions(INGESTED)
-    _record_batch(outcome, watermark, lake, now, changed=written != versions)
-    return replace(outcome, versions=written | lake.versions(("batches",)) | _by_product_versions(lake))
+    new_versions = lake.versions(INGESTED)
+    _record_batch(outcome, watermark, lake, now, changed=new_versions != versions)
+    return replace(outcome, versions=new_versions | lake.versions(("batches",)) | _by_product_versions(lake))
 
 
 def contract_of(

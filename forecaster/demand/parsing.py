@@ -93,12 +93,12 @@ def in_one_line(ids: Column) -> Column:
 
 def words(column: Column) -> Column:
     """Stripped text, empty if nothing is given; whole numbers have no decimal point."""
-    whole = pd.api.types.is_float_dtype(column)
+    is_float = pd.api.types.is_float_dtype(column)
     if isinstance(column.dtype, pd.DatetimeTZDtype) and _beyond(column.dt.tz_convert(None), _ZONED).any():
         column = column.dt.tz_convert("UTC")  # UTC can represent every instant
 
     def parse(values: Column) -> Column:
-        if whole:
+        if is_float:
             return values.map(lambda value: str(int(value)) if float(value).is_integer() else str(value)).astype("str")
         return _text(values)
 
@@ -139,11 +139,11 @@ def _factors(column: Column) -> tuple[Any, Any]:
     Nearly all categories are usually in use; a few unused ones do no harm.
     """
     if isinstance(column.dtype, pd.CategoricalDtype):
-        codes, words = column.cat.codes.to_numpy(), column.cat.categories
-        used = np.zeros(len(words) + 1, np.bool_)
+        codes, categories = column.cat.codes.to_numpy(), column.cat.categories
+        used = np.zeros(len(categories) + 1, np.bool_)
         used[codes] = True
-        if used[:-1].sum() > len(words) / 2:
-            return codes, words
+        if used[:-1].sum() > len(categories) / 2:
+            return codes, categories
     return pd.factorize(column)
 
 
@@ -168,8 +168,8 @@ def numbers(column: Column, notation: Notation = PLAIN) -> Column:
     thousands, decimal = notation.thousands, notation.decimal
     mark, point = re.escape(thousands or ""), re.escape(decimal)
     # not \d, which matches digits of every script; the conversion to numbers does not accept those
-    whole = rf"([0-9]+|[0-9]{{1,3}}({mark}[0-9]{{2,3}})*{mark}[0-9]{{3}})" if thousands else r"[0-9]+"
-    form = rf"[+-]?({whole}{point}?[0-9]*|{point}[0-9]+)([eE][+-]?[0-9]+)?"
+    integer = rf"([0-9]+|[0-9]{{1,3}}({mark}[0-9]{{2,3}})*{mark}[0-9]{{3}})" if thousands else r"[0-9]+"
+    form = rf"[+-]?({integer}{point}?[0-9]*|{point}[0-9]+)([eE][+-]?[0-9]+)?"
 
     def parse(values: Column) -> Column:
         text = _text(values)
@@ -246,8 +246,8 @@ def utc_as_z(text: Column) -> Column:
 
 def _days_in_form(text: Column, zone: ZoneInfo, form: str) -> Column:
     if form in COUNTED_DAYS:
-        counted = _sheet_days(text) if form == "excel" else _unix_days(text, zone, form)
-        return counted.fillna(_iso_days(text, zone)) if counted.isna().any() else counted
+        serial_days = _sheet_days(text) if form == "excel" else _unix_days(text, zone, form)
+        return serial_days.fillna(_iso_days(text, zone)) if serial_days.isna().any() else serial_days
     is_aware = bool(re.search("%[zZ]", form))
     text = plain_dates(text, form) if "%b" in form.lower() else text
     local = pd.to_datetime(text.where(text != "", None), format=form, errors="coerce", utc=is_aware)
@@ -274,8 +274,8 @@ def _stamps(text: Column, read: Column, form: str, *, utc: bool = False) -> Colu
 def _sheet_days(text: Column) -> Column:
     """Days from a spreadsheet's serial numbers (days since 1899-12-30), from 1927 to 2173; a
     fraction is the time of day."""
-    whole = text.str.extract(r"^([1-9][0-9]{4})(?:\.[0-9]+)?$")[0].astype("float64")
-    return pd.to_datetime(whole, unit="D", origin="1899-12-30").astype("datetime64[s]")
+    serial = text.str.extract(r"^([1-9][0-9]{4})(?:\.[0-9]+)?$")[0].astype("float64")
+    return pd.to_datetime(serial, unit="D", origin="1899-12-30").astype("datetime64[s]")
 
 
 def _unix_days(text: Column, zone: ZoneInfo, form: str) -> Column:

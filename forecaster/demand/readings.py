@@ -104,64 +104,64 @@ class DepotCategories:
             parts.append(codes[piece.indices.fill_null(-1).to_numpy()])
         return pd.Categorical.from_codes(np.concatenate(parts), self._index, validate=False)
 
-    def _codes_of(self, words: pa.Array) -> NDArray[np.int32]:
+    def _codes_of(self, dictionary: pa.Array) -> NDArray[np.int32]:
         """Code of each word of a dictionary."""
         for sequence, codes in self._sequences:
-            if (places := _places_by_runs(words, sequence)) is not None:
+            if (places := _places_by_runs(dictionary, sequence)) is not None:
                 of_words: NDArray[np.int32] = codes[places]
                 return of_words
-        places = pc.index_in(words, value_set=self._words)
+        places = pc.index_in(dictionary, value_set=self._words)
         if places.null_count:
-            self._words = pa.concat_arrays([self._words, words.filter(places.is_null()).unique()])
+            self._words = pa.concat_arrays([self._words, dictionary.filter(places.is_null()).unique()])
             self._index = pd.Index(self._words.to_pandas(), dtype="str")
-            places = pc.index_in(words, value_set=self._words)
+            places = pc.index_in(dictionary, value_set=self._words)
         of_words = places.to_numpy()
         # keep the longest sequences; the others are parts of them
-        longest = sorted([*self._sequences, (words, of_words)], key=lambda sequence: -len(sequence[0]))
+        longest = sorted([*self._sequences, (dictionary, of_words)], key=lambda sequence: -len(sequence[0]))
         self._sequences = longest[:SEQUENCES]
         return of_words
 
 
-def _places_by_runs(words: pa.Array, sequence: pa.Array) -> NDArray[np.int64] | None:
+def _places_by_runs(values: pa.Array, sequence: pa.Array) -> NDArray[np.int64] | None:
     """Position of each word in a sequence that contains the words in long runs; None if it does
     not."""
-    if words.type != sequence.type or not 0 < len(words) <= len(sequence):
+    if values.type != sequence.type or not 0 < len(values) <= len(sequence):
         return None
     places, runs = [np.zeros(0, np.int64)], 0
     begin = 0
-    while begin < len(words):
-        start = pc.index(sequence, words[begin]).as_py()
+    while begin < len(values):
+        start = pc.index(sequence, values[begin]).as_py()
         runs += 1
         if start < 0 or begin < LONG_RUN * (runs - SHORT_RUNS):
             return None
-        length = _common_length(words.slice(begin), sequence.slice(start))
+        length = _common_length(values.slice(begin), sequence.slice(start))
         places.append(np.arange(start, start + length))
         begin += length
     return np.concatenate(places)
 
 
-def _common_length(words: pa.Array, others: pa.Array) -> int:
+def _common_length(values: pa.Array, other_values: pa.Array) -> int:
     """Number of leading words in common."""
-    most, length = min(len(words), len(others)), 0
+    most, length = min(len(values), len(other_values)), 0
     while length < most:
         step = min(COMPARED, most - length)
-        one, other = words.slice(length, step), others.slice(length, step)
-        if not one.equals(other):
-            return length + int(pc.index(pc.equal(one, other), pa.scalar(False)).as_py())
+        part, other = values.slice(length, step), other_values.slice(length, step)
+        if not part.equals(other):
+            return length + int(pc.index(pc.equal(part, other), pa.scalar(False)).as_py())
         length += step
     return length
 
 
-def arrow_words(words: Any) -> pa.Array:
+def arrow_words(values: Any) -> pa.Array:
     """Words as one Arrow array; pandas may return several chunks, which Arrow would convert to
     Python objects and back."""
-    array = pa.array(words, pa.string())
+    array = pa.array(values, pa.string())
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
-def are_among(words: pd.Index[Any], others: pd.Index[Any] | pa.Array) -> NDArray[np.bool_]:
+def are_among(values: pd.Index[Any], other_values: pd.Index[Any] | pa.Array) -> NDArray[np.bool_]:
     """Mark words that are among others; compares a million without creating Python objects."""
-    is_other = pc.is_in(arrow_words(words), value_set=arrow_words(others))
+    is_other = pc.is_in(arrow_words(values), value_set=arrow_words(other_values))
     answer: NDArray[np.bool_] = is_other.to_numpy(zero_copy_only=False)
     return answer
 
@@ -212,17 +212,19 @@ class _GrowingTable:
         columns: dict[str, Any] = {}
         for name, column in self.columns.items():
             column.resize(self.rows, refcheck=False)
-            words = self.words.get(name)
-            columns[name] = column if words is None else pd.Categorical.from_codes(column, words, validate=False)
+            categories = self.words.get(name)
+            columns[name] = (
+                column if categories is None else pd.Categorical.from_codes(column, categories, validate=False)
+            )
         return pd.DataFrame(columns, copy=False)
 
     def _begin(self, name: str, column: Column) -> None:
         """Begin a column that the rows so far do not have."""
-        words = not pd.api.types.is_numeric_dtype(column)
-        if words:
+        is_text = not pd.api.types.is_numeric_dtype(column)
+        if is_text:
             self.words[name] = pd.Index([], dtype="str")
-        kind = np.int32 if words else column.dtype
-        self.columns[name] = np.full(self.rows, -1 if words or self.rows == 0 else np.nan, kind)
+        kind = np.int32 if is_text else column.dtype
+        self.columns[name] = np.full(self.rows, -1 if is_text or self.rows == 0 else np.nan, kind)
 
     def _grow(self, name: str, rows: int) -> None:
         if len(self.columns[name]) < rows:
@@ -237,12 +239,12 @@ class _GrowingTable:
         codes: NDArray[np.int32] = last[1][categorical.codes.to_numpy()]
         return codes
 
-    def _places(self, name: str, words: pd.Index[Any]) -> NDArray[np.int32]:
+    def _places(self, name: str, categories: pd.Index[Any]) -> NDArray[np.int32]:
         """Position of each word among all words of a column so far; the final -1 stands for missing
         values."""
-        if (is_new := self.words[name].get_indexer(words) < 0).any():
-            self.words[name] = self.words[name].append(words[is_new])
-        return np.append(self.words[name].get_indexer(words), -1).astype(np.int32)
+        if (is_new := self.words[name].get_indexer(categories) < 0).any():
+            self.words[name] = self.words[name].append(categories[is_new])
+        return np.append(self.words[name].get_indexer(categories), -1).astype(np.int32)
 
 
 class Days:
@@ -272,10 +274,10 @@ def day_words(readings: pd.DataFrame, form: str = "%Y-%m-%d") -> Column:
 
 def depot_ids(readings: pd.DataFrame) -> pd.Index[Any]:
     """Depots with at least one reading, in the order of the categories."""
-    words = readings["depot_id"].cat
-    has_reading = np.zeros(len(words.categories), np.bool_)
-    has_reading[words.codes.to_numpy()] = True
-    ids: pd.Index[Any] = words.categories[has_reading]
+    depots = readings["depot_id"].cat
+    has_reading = np.zeros(len(depots.categories), np.bool_)
+    has_reading[depots.codes.to_numpy()] = True
+    ids: pd.Index[Any] = depots.categories[has_reading]
     return ids
 
 
@@ -295,17 +297,17 @@ def demand_table(accepted: pd.DataFrame, *, batch: str) -> Iterator[pa.Table]:
     """Readings as rows of the lake's `demand`, sorted by day, so that the rows of a day lie
     together."""
     order, names = Days(accepted["day"].to_numpy()).order, covariates(accepted)
-    words = {name: arrow_words(accepted[name].cat.categories) for name in ("depot_id", "source")}
+    dictionaries = {name: arrow_words(accepted[name].cat.categories) for name in ("depot_id", "source")}
     for start in range(0, len(accepted), CHUNK):
         chunk = slice(start, start + CHUNK)
         part = accepted.iloc[chunk if order is None else order[chunk]]
         open_codes = part["open"].to_numpy()
         columns = {
-            "depot_id": _dictionary_array(part["depot_id"].cat.codes.to_numpy(), words["depot_id"]),
+            "depot_id": _dictionary_array(part["depot_id"].cat.codes.to_numpy(), dictionaries["depot_id"]),
             "date": pa.array(part["day"].to_numpy()).cast(pa.date32()),
             "demand": pa.array(part["demand"].to_numpy(), from_pandas=True),
             "open": pa.array(open_codes == 1, mask=open_codes == -1),
-            "source": _dictionary_array(part["source"].cat.codes.to_numpy(), words["source"]),
+            "source": _dictionary_array(part["source"].cat.codes.to_numpy(), dictionaries["source"]),
             "batch": _dictionary_array(np.zeros(len(part), np.int32), pa.array([batch])),
             "row": pa.array(part["row"].to_numpy()),
             "recorded_at": pa.array(part["recorded_at"].to_numpy()).cast(pa.timestamp("us", tz="UTC")),
@@ -314,9 +316,9 @@ def demand_table(accepted: pd.DataFrame, *, batch: str) -> Iterator[pa.Table]:
         yield pa.table({name: column for name, column in columns.items() if len(part)})
 
 
-def _dictionary_array(codes: NDArray[np.integer[Any]], words: pa.Array) -> pa.DictionaryArray:
+def _dictionary_array(codes: NDArray[np.integer[Any]], dictionary: pa.Array) -> pa.DictionaryArray:
     """Dictionary array, which the lake writes fastest: each word once, and one code per row."""
-    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32, copy=False)), words)
+    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32, copy=False)), dictionary)
 
 
 def covariate_kind(kind: pa.DataType) -> Kind:

@@ -43,13 +43,13 @@ class WorkedHours:
         is empty if a day has only one."""
         if day not in self.days:
             return None
-        rows, worked = self.days[day], np.zeros((len(hours), len(depot_ids)))
+        rows, hours_worked = self.days[day], np.zeros((len(hours), len(depot_ids)))
         depot = pd.Index(depot_ids).get_indexer(pd.Index(rows["depot_id"]))
         shift = pd.Index(shifts).get_indexer(pd.Index(rows["shift"])) if shifts else np.zeros(len(rows), int)
-        worked[shift[depot >= 0], depot[depot >= 0]] = rows["hours"].to_numpy()[depot >= 0]
-        known = np.zeros(len(depot_ids), bool)
-        known[depot[depot >= 0]] = True
-        return np.floor(worked / hours[:, None] + 0.5).astype(np.int32)[:, :, None], known
+        hours_worked[shift[depot >= 0], depot[depot >= 0]] = rows["hours"].to_numpy()[depot >= 0]
+        is_known = np.zeros(len(depot_ids), bool)
+        is_known[depot[depot >= 0]] = True
+        return np.floor(hours_worked / hours[:, None] + 0.5).astype(np.int32)[:, :, None], is_known
 
     def digest(self, day: date) -> str:
         """Digest of a day's hours; empty where none are known."""
@@ -67,10 +67,10 @@ def worked_hours(
         return None
     source, columns = spec.staffing.worked_hours.source, spec.staffing.worked_hours.columns
     rows, notation = sources.read(source, spec, columns.required), parsing.Notation.of(source)
-    tell, names = RowFindings(spec, findings), [shift.name for shift in spec.staffing.shifts]
+    row_findings, names = RowFindings(spec, findings), [shift.name for shift in spec.staffing.shifts]
     table = pd.DataFrame(
         {
-            "date": tell.days(rows, columns.date, notation),
+            "date": row_findings.days(rows, columns.date, notation),
             "depot_id": aliases.current(parsing.words(rows[columns.depot_id]), former),
             "shift": parsing.words(rows[columns.shift]).str.strip() if columns.shift else "",
             "hours": parsing.numbers(rows[columns.hours], notation),
@@ -78,16 +78,16 @@ def worked_hours(
         rows.index,
     )
     is_valid = rows[sources.FAULT] == ""
-    tell("worked_form", rows[~is_valid], columns.depot_id, N_("as many fields as the header"), LEFT_OUT)
+    row_findings("worked_form", rows[~is_valid], columns.depot_id, N_("as many fields as the header"), LEFT_OUT)
     of_shifts = sentence(N_("a shift of staffing.shifts: {names}"), names=", ".join(names))
     # each row is reported once, for its first fault
-    for column, fits, wanted in (
+    for column, fits, requirement in (
         (columns.date, table["date"].notna(), sentence(N_("a date such as {day}"), day=notation.day)),
         (columns.depot_id, table["depot_id"].isin(depot_ids), N_("a depot that counts")),
         (columns.shift, table["shift"].isin(names) | (columns.shift is None), of_shifts),
         (columns.hours, table["hours"].between(0, MOST_HOURS), N_("a number from 0 to 1,000,000")),
     ):
-        tell("worked_form", rows[is_valid & ~fits], column or "", wanted, LEFT_OUT)
+        row_findings("worked_form", rows[is_valid & ~fits], column or "", requirement, LEFT_OUT)
         is_valid &= fits
     by_day: Any = table[is_valid].groupby(KEY, as_index=False)["hours"].sum().groupby("date")
     return WorkedHours({day.date(): of_day.drop(columns="date") for day, of_day in by_day})

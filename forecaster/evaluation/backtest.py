@@ -43,7 +43,7 @@ def cutoffs(panel: Panel, days: int, every: int | None = None) -> list[date]:
             f"{panel.history} days of history, and the backtest (backtest.days) holds out {days}: nothing is left to "
             f"learn from; wanted more than {days + panel.horizon} with a horizon of {panel.horizon} days"
         )
-    return [first + timedelta(days=ahead) for ahead in range(0, days, every or min(panel.horizon, WEEK))]
+    return [first + timedelta(days=offset) for offset in range(0, days, every or min(panel.horizon, WEEK))]
 
 
 def reaching_cutoffs(panel: Panel, days: int, every: int | None = None) -> list[date]:
@@ -79,9 +79,9 @@ def folds(
 def first_scored(fold: Fold) -> int:
     """Return the index of the first day of a fold that may be scored: with a horizon of more than a
     week, earlier days lie before the held-out days."""
-    known = np.flatnonzero(np.isfinite(fold.actuals).any(axis=0))
+    scored_days = np.flatnonzero(np.isfinite(fold.actuals).any(axis=0))
     horizon = fold.actuals.shape[1]
-    return 0 if horizon <= WEEK else int(known[0]) if len(known) else horizon
+    return 0 if horizon <= WEEK else int(scored_days[0]) if len(scored_days) else horizon
 
 
 def first_weeks(folds: Sequence[Fold]) -> tuple[Fold, ...]:
@@ -94,12 +94,12 @@ def first_weeks(folds: Sequence[Fold]) -> tuple[Fold, ...]:
 
 
 def _first_week(fold: Fold) -> Fold:
-    whole = fold.forecast
+    full_forecast = fold.forecast
     forecast = replace(
-        whole,
-        target_dates=whole.target_dates[:WEEK],
-        quantiles=whole.quantiles[:, :WEEK],
-        open=whole.open[:, :WEEK],
+        full_forecast,
+        target_dates=full_forecast.target_dates[:WEEK],
+        quantiles=full_forecast.quantiles[:, :WEEK],
+        open=full_forecast.open[:, :WEEK],
     )
     return Fold(forecast, fold.actuals[:, :WEEK])
 

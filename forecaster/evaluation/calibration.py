@@ -101,19 +101,19 @@ def _of_horizon(
     usable = (down > LEAST) & (up > LEAST)
     score = np.maximum(gap[usable] / up[usable], -gap[usable] / down[usable])
     days, steps = day[usable], step[usable]
-    all_days, held = _factor(score, days, share, OFF, season=SEASON)
+    all_days, coverage = _factor(score, days, share, OFF, season=SEASON)
     score = score / all_days
     by_week = np.ones(horizon)
     for week in range(-(-horizon // WEEK)) if horizon > WEEK else ():
         inside = steps // WEEK == week
-        by_week[WEEK * week : WEEK * (week + 1)], _ = _factor(score[inside], days[inside], held, OFF_BY_WEEK)
+        by_week[WEEK * week : WEEK * (week + 1)], _ = _factor(score[inside], days[inside], coverage, OFF_BY_WEEK)
     score = score / by_week[steps]
-    by_step = [_factor(score[steps == h], days[steps == h], held, OFF_BY_STEP)[0] for h in range(horizon)]
+    by_step = [_factor(score[steps == h], days[steps == h], coverage, OFF_BY_STEP)[0] for h in range(horizon)]
     by_horizon: Doubles = all_days * by_week * np.array(by_step)
     return by_horizon
 
 
-def _factor(score: Doubles, day: Days, promised: float, off: float, season: float = 0.0) -> tuple[float, float]:
+def _factor(score: Doubles, day: Days, nominal: float, off: float, season: float = 0.0) -> tuple[float, float]:
     """Return the factor under which the promised share of scores lies, as far as the observed share
     is trusted, and the resulting share. The doubt that an interval is too wide is worth `season`
     days.
@@ -122,19 +122,19 @@ def _factor(score: Doubles, day: Days, promised: float, off: float, season: floa
     side; at 1 it lies on the end.
     """
     if len(score) < ENOUGH:
-        return 1.0, promised
+        return 1.0, nominal
     weight = 0.5 ** ((day.max() - day).astype(float) / HALF_LIFE)
     inside = score <= 1
     share, error = _share_and_error(inside, day, weight)
     trusted = off**2 / (off**2 + error**2)
-    if share > promised and season:
+    if share > nominal and season:
         days = len(np.unique(day))
         trusted *= days / (days + season)
-    held = share + trusted * (promised - share)
+    coverage = share + trusted * (nominal - share)
     if season:
-        held = min(held, (1 + promised) / 2)
+        coverage = min(coverage, (1 + nominal) / 2)
     # forecasts may be exact to the last bit
-    return max(_weighted_quantile(score, weight, held), LEAST), held
+    return max(_weighted_quantile(score, weight, coverage), LEAST), coverage
 
 
 def _share_and_error(inside: NDArray[np.bool_], day: Days, weight: Doubles) -> tuple[float, float]:
@@ -143,11 +143,11 @@ def _share_and_error(inside: NDArray[np.bool_], day: Days, weight: Doubles) -> t
     _, which = np.unique(day, return_inverse=True)
     count = np.bincount(which, weight)
     share = float((weight * inside).sum() / count.sum())
-    missed = np.bincount(which, weight * inside) - share * count
+    deviations = np.bincount(which, weight * inside) - share * count
     days = len(count)
     if days < 2:
         return share, 1.0
-    return share, float(np.sqrt((missed**2).sum() * days / (days - 1)) / count.sum())
+    return share, float(np.sqrt((deviations**2).sum() * days / (days - 1)) / count.sum())
 
 
 def _weighted_quantile(x: Doubles, weight: Doubles, share: float) -> float:

@@ -70,7 +70,7 @@ class CanaryVerdict:
 
 
 def judge(
-    came: Pairs, before: Pairs | None, look: int, canary: Canary, gate: Gate, objection: str | None = None
+    trial_pairs: Pairs, before: Pairs | None, look: int, canary: Canary, gate: Gate, objection: str | None = None
 ) -> CanaryVerdict:
     """Judge a canary by the losses of both models on the days with actuals.
 
@@ -80,7 +80,7 @@ def judge(
     nights, if its loss is significantly below `gate.max_loss`. After all nights it is promoted,
     unless it is significantly worse, and its estimated loss is above `canary.max_loss`.
     """
-    relative, low, high, days = bounds(came, before, share_of_error(look, canary.nights))
+    relative, low, high, days = bounds(trial_pairs, before, share_of_error(look, canary.nights))
     compared = _compared(relative, low, high, days, gate.metric)
     nights = counted(look, "{n} night", "{n} nights")
     if objection is not None:
@@ -115,20 +115,20 @@ def share_of_error(look: int, nights: int) -> float:
     return equal if look <= nights else equal / 2 ** (look - nights)
 
 
-def bounds(came: Pairs, before: Pairs | None, error: float) -> tuple[float, float, float, int]:
+def bounds(trial_pairs: Pairs, before: Pairs | None, error: float) -> tuple[float, float, float, int]:
     """Return the relative loss, its bounds, each wrong with probability `error`, and the number of
     days; unknown bounds are infinite."""
-    days = len(np.unique(came.day))
-    loss = float(came.theirs.sum())
+    days = len(np.unique(trial_pairs.day))
+    loss = float(trial_pairs.theirs.sum())
     if not loss > 0:
         return math.nan, -math.inf, math.inf, days
-    relative = float((came.ours - came.theirs).sum()) / loss
-    residuals = came.ours - came.theirs * (1 + relative)
-    depots = len(np.unique(came.depot))
-    variances = [_clustered(residuals, came.depot) / loss**2]
+    relative = float((trial_pairs.ours - trial_pairs.theirs).sum()) / loss
+    residuals = trial_pairs.ours - trial_pairs.theirs * (1 + relative)
+    depots = len(np.unique(trial_pairs.depot))
+    variances = [_clustered(residuals, trial_pairs.depot) / loss**2]
     freedom = depots - 1
     if days >= LEAST_DAYS:
-        variances.append(_clustered(residuals, came.day) / loss**2)
+        variances.append(_clustered(residuals, trial_pairs.day) / loss**2)
     if before is not None and (spread := _spread_of_days(before)) is not None:
         of_one_day, known_days = spread
         variances.append(of_one_day / days)

@@ -78,8 +78,8 @@ class Drifts:
 
 def relative_scores(scores: Doubles) -> Doubles:
     """Scores (depots, days) minus the median of their day, if `LEAST_PEERS` depots are known."""
-    known = np.isfinite(scores)
-    crowd = known.sum(axis=0) >= LEAST_PEERS
+    is_known = np.isfinite(scores)
+    crowd = is_known.sum(axis=0) >= LEAST_PEERS
     common = np.zeros(scores.shape[1])
     if crowd.any():
         common[crowd] = np.nanmedian(scores[:, crowd], axis=0)
@@ -93,9 +93,9 @@ def judge(scores: Doubles, actual: Doubles, median: Doubles, *, relative: bool =
     forecast median. At most the last `DAYS` days count. `relative`: subtract the median of each day
     first, for depots but not for cities."""
     scores, actual, median = (values[:, -DAYS:].astype(float) for values in (scores, actual, median))
-    shown = relative_scores(scores) if relative else scores
-    level, spread = level_test(shown), spread_test(shown, common=relative)
-    first = np.where(level.testable, onset(shown), np.nan)
+    tested_scores = relative_scores(scores) if relative else scores
+    level, spread = level_test(tested_scores), spread_test(tested_scores, common=relative)
+    first = np.where(level.testable, onset(tested_scores), np.nan)
     ratio = ratio_since(actual, median, first)
     least = math.log1p(LEAST_RATIO if relative else LEAST_GROUP_RATIO)
     strong = np.abs(np.log(np.where(ratio > 0, ratio, 1e-3))) >= least
@@ -160,19 +160,19 @@ def _variance_of_means(past: Doubles, days: int, usable: Bools) -> tuple[Doubles
     # A mean of fewer days varies more, and stretches about their own mean lose some variance.
     squares = np.where(full, total**2 / np.maximum(count, 1) / days, 0.0).sum(axis=1)
     stretches = np.maximum(n_past / days, 1.0)
-    own = squares / np.maximum(full.sum(axis=1), 1) * stretches / np.maximum(stretches - 1, 0.5)
+    row_variance = squares / np.maximum(full.sum(axis=1), 1) * stretches / np.maximum(stretches - 1, 0.5)
     freedom = stretches - 1
-    return (freedom * own + PRIOR * pooled) / (freedom + PRIOR), freedom + PRIOR
+    return (freedom * row_variance + PRIOR * pooled) / (freedom + PRIOR), freedom + PRIOR
 
 
 def _widening(centred: Doubles, variance: Doubles, days: int) -> float:
     """Return the factor by which autocorrelation increases the variance of a mean of `days` days,
     over all rows; at least 1."""
     scaled = centred / np.sqrt(np.where(variance > 0, variance, np.nan))[:, None]
-    known = np.isfinite(scaled)
-    filled, widening = np.where(known, scaled, 0.0), 1.0
+    is_known = np.isfinite(scaled)
+    filled, widening = np.where(is_known, scaled, 0.0), 1.0
     for lag in range(1, min(days, scaled.shape[1] - 1)):
-        pairs = np.count_nonzero(known[:, lag:] & known[:, :-lag])
+        pairs = np.count_nonzero(is_known[:, lag:] & is_known[:, :-lag])
         if pairs:
             widening += 2 * (1 - lag / days) * float((filled[:, lag:] * filled[:, :-lag]).sum()) / pairs
     return max(widening, 1.0)
@@ -182,9 +182,9 @@ def _smallest(tests: Sequence[Contrast]) -> Contrast:
     """Return the most significant of several tests for each row, with Bonferroni's p over them."""
     p = np.stack([test.p for test in tests])
     best = np.argmin(np.where(np.isfinite(p), p, np.inf), axis=0)
-    rows, tried = np.arange(p.shape[1]), np.isfinite(p).sum(axis=0)
+    rows, test_count = np.arange(p.shape[1]), np.isfinite(p).sum(axis=0)
     return Contrast(
-        np.minimum(p[best, rows] * tried, 1.0),
+        np.minimum(p[best, rows] * test_count, 1.0),
         np.stack([test.change for test in tests])[best, rows],
     )
 
@@ -207,13 +207,13 @@ def ratio_since(actual: Doubles, median: Doubles, first: Doubles) -> Doubles:
     """Ratio of actuals to forecasts from the column `first` on, relative to that of the past,
     (rows,)."""
     longest, column = max(WINDOWS), np.arange(actual.shape[1])
-    known = np.isfinite(actual) & np.isfinite(median)
-    since, before = known & (column >= first[:, None]), known & (column < actual.shape[1] - longest)
+    is_known = np.isfinite(actual) & np.isfinite(median)
+    since, before = is_known & (column >= first[:, None]), is_known & (column < actual.shape[1] - longest)
 
     def ratio(days: Bools) -> Doubles:
         forecast = np.sum(median, axis=1, where=days)
-        came = np.sum(actual, axis=1, where=days)
-        share: Doubles = np.divide(came, forecast, out=np.full(len(actual), np.nan), where=forecast > 0)
+        actuals = np.sum(actual, axis=1, where=days)
+        share: Doubles = np.divide(actuals, forecast, out=np.full(len(actual), np.nan), where=forecast > 0)
         return share
 
     usual = ratio(before)
@@ -224,13 +224,13 @@ def ratio_since(actual: Doubles, median: Doubles, first: Doubles) -> Doubles:
 def discoveries(p: Doubles, rate: float) -> Bools:
     """Mark the hypotheses (rows,) that are rejected at a false discovery rate (Benjamini & Hochberg
     1995); NaN is never one."""
-    found = np.zeros(len(p), bool)
+    is_discovery = np.zeros(len(p), bool)
     tested = np.flatnonzero(np.isfinite(p))
     order = tested[np.argsort(p[tested], kind="stable")]
     below = np.flatnonzero(p[order] <= rate * np.arange(1, len(order) + 1) / max(len(order), 1))
     if len(below):
-        found[order[: below[-1] + 1]] = True
-    return found
+        is_discovery[order[: below[-1] + 1]] = True
+    return is_discovery
 
 
 def group_means(scores: Doubles, groups: Sequence[Bools]) -> Doubles:

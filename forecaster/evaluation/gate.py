@@ -89,13 +89,13 @@ def _not_finite(candidate: Scores) -> Iterator[str]:
     for fold in candidate.folds:
         wrong = np.argwhere(~np.isfinite(fold.forecast.quantiles).all(axis=2))
         if len(wrong):
-            depot, ahead = wrong[0]
+            depot, step = wrong[0]
             yield sentence(
                 N_("not numbers: {which} of the fold after {cutoff}, the first of {depot} on {day}"),
                 which=counted(len(wrong), "{n} forecast", "{n} forecasts"),
                 cutoff=fold.forecast.cutoff,
                 depot=fold.forecast.depot_ids[depot],
-                day=fold.forecast.target_dates[ahead],
+                day=fold.forecast.target_dates[step],
             )
 
 

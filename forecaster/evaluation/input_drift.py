@@ -48,13 +48,13 @@ class CovariateDrift:
     usual: float  # mean of the same season in earlier years, or of the whole past if there is none
 
 
-def share(counted: Bools, of: Bools) -> Share:
-    """Share of depot-days `counted` among those of the mask `of`, both (depots, days), the newest
+def share(is_counted: Bools, of: Bools) -> Share:
+    """Share of depot-days `is_counted` among those of the mask `of`, both (depots, days), the newest
     day last."""
-    part = (counted & of).sum(axis=0).astype(float)[-(YEAR + WINDOW) :]
-    whole = of.sum(axis=0).astype(float)[-(YEAR + WINDOW) :]
-    now = _ratio(part[-WINDOW:], whole[-WINDOW:])
-    past_part, past_whole = part[:-WINDOW], whole[:-WINDOW]
+    part = (is_counted & of).sum(axis=0).astype(float)[-(YEAR + WINDOW) :]
+    total = of.sum(axis=0).astype(float)[-(YEAR + WINDOW) :]
+    now = _ratio(part[-WINDOW:], total[-WINDOW:])
+    past_part, past_whole = part[:-WINDOW], total[:-WINDOW]
     if len(past_part) < LEAST_PAST or not np.isfinite(now):
         return Share(now, np.nan, 0)
     usual = _ratio(past_part, past_whole)
@@ -66,11 +66,11 @@ def share(counted: Bools, of: Bools) -> Share:
     return Share(now, usual, int(above) - int(below))
 
 
-def in_business(open_: Bools, known: Bools) -> Bools:
+def in_business(open_: Bools, is_known: Bools) -> Bools:
     """Days (depots, days) between each depot's first known day and its last known or open one: a
     depot that has not opened yet, or has been given up, is neither closed nor unknown."""
-    alive = known | open_
-    since = np.maximum.accumulate(known, axis=1)
+    alive = is_known | open_
+    since = np.maximum.accumulate(is_known, axis=1)
     until = np.maximum.accumulate(alive[:, ::-1], axis=1)[:, ::-1]
     between: Bools = since & until
     return between
@@ -108,8 +108,8 @@ def _same_season(past: int) -> Bools:
     return same
 
 
-def _ratio(part: Doubles, whole: Doubles) -> float:
-    return float(part.sum() / whole.sum()) if whole.sum() > 0 else float("nan")
+def _ratio(part: Doubles, total: Doubles) -> float:
+    return float(part.sum() / total.sum()) if total.sum() > 0 else float("nan")
 
 
 def _sums(values: Doubles) -> Doubles:

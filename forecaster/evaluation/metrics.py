@@ -74,19 +74,19 @@ def measure(folds: Sequence[Fold], scale: Scale) -> dict[str, float]:
 def scored(folds: Sequence[Fold], scale: Scale) -> Scored:
     """Return the days of the folds that can be scored."""
     levels = folds[0].forecast.levels if folds else (LOW, MIDDLE, HIGH)
-    depot, ahead = [np.zeros(0, np.intp)], [np.zeros(0, np.intp)]
+    depot, horizon = [np.zeros(0, np.intp)], [np.zeros(0, np.intp)]
     day, actual, quantiles = [np.zeros(0, "datetime64[D]")], [np.zeros(0)], [np.zeros((0, len(levels)))]
     for fold in folds:
         row, column = np.nonzero(np.isfinite(fold.actuals))
         depot.append(row)
-        ahead.append(column + 1)
+        horizon.append(column + 1)
         day.append(np.asarray(fold.forecast.target_dates, "datetime64[D]")[column])
         actual.append(fold.actuals[row, column].astype(float))
         quantiles.append(fold.forecast.quantiles[row, column].astype(float))
     return Scored(
         np.concatenate(depot),
         np.concatenate(day),
-        np.concatenate(ahead),
+        np.concatenate(horizon),
         np.concatenate(actual),
         np.concatenate(quantiles),
         levels,

@@ -34,17 +34,17 @@ def pit_scores(actual: Doubles, quantiles: Doubles, levels: Sequence[float]) -> 
     """
     if len(levels) < 3 or list(levels) != sorted(set(levels)) or 0.5 not in levels:
         raise ValueError(f"levels: found {tuple(levels)}, wanted three or more that rise, with 0.5")
-    known = np.isfinite(actual) & np.isfinite(quantiles).all(axis=1)
+    is_known = np.isfinite(actual) & np.isfinite(quantiles).all(axis=1)
     scores = np.full(len(actual), np.nan)
-    if not known.any():
+    if not is_known.any():
         return scores
-    counts, ordered = actual[known].astype(float), np.sort(quantiles[known].astype(float), axis=1)
+    counts, ordered = actual[is_known].astype(float), np.sort(quantiles[is_known].astype(float), axis=1)
     half = 0.5 if bool((counts == np.rint(counts)).all()) else 0.0
     above = _cdf(_position(counts + half, ordered, levels, ties_above=True))
     below = _cdf(_position(counts - half, ordered, levels, ties_above=False))
     below = np.where(counts <= 0, 0.0, below)  # nothing is below zero orders
     shares = np.clip((above + below) / 2, _normal.cdf(-FARTHEST), _normal.cdf(FARTHEST))
-    scores[known] = _inverse(shares)
+    scores[is_known] = _inverse(shares)
     return scores
 
 

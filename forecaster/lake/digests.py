@@ -36,8 +36,8 @@ def keep(folder: str, *, again: str = "") -> None:
         name = file.relative_to(folder).as_posix()
         if not file.is_file() or file.name.startswith((LIST, _REWRITTEN, ".")) or file.suffix == ".tmp":
             continue
-        kept = None if again and name.endswith(again) else listed.get(name)
-        digests[name] = kept or artifact.file_digest(file)
+        digest = None if again and name.endswith(again) else listed.get(name)
+        digests[name] = digest or artifact.file_digest(file)
     if digests != listed:
         _write(Path(folder), digests)
 

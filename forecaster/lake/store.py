@@ -97,7 +97,7 @@ class Lake:
         Raises LakeError when the rows do not fit the table's schema or cannot be written.
         """
         parts = iter([rows] if isinstance(rows, pa.Table | pd.DataFrame) else rows)
-        first = next((part for each in parts if (part := conform(table, each)).num_rows), None)
+        first = next((part for batch in parts if (part := conform(table, batch)).num_rows), None)
         if first is None:
             return self.version(table)
         stream = pa.RecordBatchReader.from_batches(first.schema, _batches(table, first, parts))
@@ -248,8 +248,8 @@ class Lake:
 
     def files(self) -> int:
         """Number of data files of all tables. Raises LakeError for a damaged one."""
-        there = [table for table, version in self.versions().items() if version != NOT_THERE]
-        return sum(map(self._files, there))
+        existing_tables = [table for table, version in self.versions().items() if version != NOT_THERE]
+        return sum(map(self._files, existing_tables))
 
     def versions(self, tables: Iterable[str] = tuple(TABLES)) -> dict[str, int]:
         """Delta version of each of these tables; -1 for one that does not exist yet."""
@@ -313,8 +313,8 @@ class Lake:
         digests.verify(self._place(table))
         return DeltaTable(self._place(table), version=version, storage_options=self._options)
 
-    def _unreadable(self, table: str, error: Exception, what: str = "read") -> LakeError:
-        return LakeError(f"lake table '{table}' at {self.url} cannot be {what}: {sentence(error)}; {remedy(error)}")
+    def _unreadable(self, table: str, error: Exception, action: str = "read") -> LakeError:
+        return LakeError(f"lake table '{table}' at {self.url} cannot be {action}: {sentence(error)}; {remedy(error)}")
 
     def _place(self, table: str) -> str:
         return f"{self.url}/{table}"

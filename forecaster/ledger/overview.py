@@ -51,9 +51,9 @@ def outline(connection: sa.Connection, publication_id: int) -> tuple[PublishedDe
         newest = _parse_many([_tail(row[2]) for row in rows])
         depots += (
             PublishedDepot(
-                row[0], tuple(days.pop(row[0])), _recent(last), words, (), row[3], row[4], row[5], row[6] or ()
+                row[0], tuple(days.pop(row[0])), _recent(last), values, (), row[3], row[4], row[5], row[6] or ()
             )
-            for row, words, last in zip(rows, attributes, newest, strict=True)
+            for row, values, last in zip(rows, attributes, newest, strict=True)
         )
     return tuple(depots)
 

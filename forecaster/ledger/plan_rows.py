@@ -26,8 +26,8 @@ def update(connection: sa.Connection, publication_id: int, plans: Iterable[WeekP
     """Replace the plans of these depots."""
     row = tables.published_plans.c
     for plan in plans:
-        here = (row.publication_id == publication_id, row.depot_id == plan.depot_id)
-        connection.execute(tables.published_plans.update().where(*here).values(plan=plan.to_json()))
+        filters = (row.publication_id == publication_id, row.depot_id == plan.depot_id)
+        connection.execute(tables.published_plans.update().where(*filters).values(plan=plan.to_json()))
 
 
 def read(connection: sa.Connection, publication_id: int, depot_id: str | None = None) -> tuple[WeekPlan, ...]:

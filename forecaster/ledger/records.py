@@ -382,10 +382,10 @@ def previous_champion(promotions: Sequence[Promotion]) -> Promotion | None:
     one is a step back; one of the reigning bundle confirms it. So two steps back lead two champions
     back, not to and fro.
     """
-    reigns: list[Promotion] = []
+    champion_terms: list[Promotion] = []
     for promotion in promotions:
-        if len(reigns) > 1 and promotion.bundle_digest == reigns[-2].bundle_digest:
-            reigns.pop()
-        elif not reigns or promotion.bundle_digest != reigns[-1].bundle_digest:
-            reigns.append(promotion)
-    return reigns[-2] if len(reigns) > 1 else None
+        if len(champion_terms) > 1 and promotion.bundle_digest == champion_terms[-2].bundle_digest:
+            champion_terms.pop()
+        elif not champion_terms or promotion.bundle_digest != champion_terms[-1].bundle_digest:
+            champion_terms.append(promotion)
+    return champion_terms[-2] if len(champion_terms) > 1 else None

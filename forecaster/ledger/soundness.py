@@ -112,19 +112,19 @@ def _change(connection: sa.Connection, publication_id: int, verify: VerifySeal |
     """Sentence if the rows of a publication are not those published; None if they are."""
     rows = tables.publications.c
     with named_damage(f"publication {publication_id}"):
-        kept = connection.execute(sa.select(tables.publications).where(rows.publication_id == publication_id)).one()
-        if kept.rows_digest is None:
+        row = connection.execute(sa.select(tables.publications).where(rows.publication_id == publication_id)).one()
+        if row.rows_digest is None:
             earlier = sa.select(rows.publication_id).where(
                 rows.publication_id < publication_id, rows.rows_digest.is_not(None)
             )
             removed = connection.execute(earlier.limit(1)).first() is not None
             return _changed(publication_id, "no digest, wanted one") if removed else None
-        if (digest := rows_digest(connection, publication_id)) != kept.rows_digest:
-            return _changed(publication_id, f"the SHA-256 {digest[:16]}…, wanted {kept.rows_digest[:16]}…")
-        if verify is None or kept.rows_seal is None:
+        if (digest := rows_digest(connection, publication_id)) != row.rows_digest:
+            return _changed(publication_id, f"the SHA-256 {digest[:16]}…, wanted {row.rows_digest[:16]}…")
+        if verify is None or row.rows_seal is None:
             return None
-        at = kept.revised_at or kept.published_at
-        fault = verify(_sealed(digest), bytes.fromhex(kept.rows_seal), at)
+        at = row.revised_at or row.published_at
+        fault = verify(_sealed(digest), bytes.fromhex(row.rows_seal), at)
     return fault and _changed(publication_id, f"a digest whose signature does not hold: {fault}")
 
 
@@ -133,10 +133,10 @@ def _sealed(digest: str) -> bytes:
     return f"publication {digest}".encode()
 
 
-def _changed(publication_id: int, found: str) -> str:
+def _changed(publication_id: int, actual: str) -> str:
     return (
         f"the ledger is damaged: rows of publication {publication_id} are not those that were published; found "
-        f"{found}; the next `forecaster predict FILE` replaces it, or {REMEDY}"
+        f"{actual}; the next `forecaster predict FILE` replaces it, or {REMEDY}"
     )
 
 
@@ -146,8 +146,8 @@ def rows_digest(connection: sa.Connection, publication_id: int) -> str:
     digest = sha256()
     for table in (tables.publications, *tables.OF_PUBLICATION):
         columns = [column for column in table.columns if column.name not in ("publication_id", *DIGESTS)]
-        chosen = (sa.cast(column, sa.Text) if isinstance(column.type, sa.JSON) else column for column in columns)
-        query = sa.select(*chosen).where(table.c.publication_id == publication_id)
+        fields = (sa.cast(column, sa.Text) if isinstance(column.type, sa.JSON) else column for column in columns)
+        query = sa.select(*fields).where(table.c.publication_id == publication_id)
         keys = [_by_code_point(connection, key) for key in table.primary_key.columns if key.name != "publication_id"]
         for rows in connection.execute(query.order_by(*keys), execution_options={"yield_per": AT_A_TIME}).partitions():
             for column, values in zip(columns, zip(*rows, strict=True), strict=True):
@@ -162,9 +162,9 @@ def _by_code_point(connection: sa.Connection, column: sa.Column[Any]) -> sa.Colu
 
 
 @contextmanager
-def named_damage(what: str) -> Iterator[None]:
+def named_damage(subject: str) -> Iterator[None]:
     """Translate malformed values of rows into UnusableLedger."""
     try:
         yield
     except (ValueError, TypeError, LookupError) as error:
-        raise UnusableLedger(f"the ledger is damaged: {what}: {error}; {REMEDY}") from error
+        raise UnusableLedger(f"the ledger is damaged: {subject}: {error}; {REMEDY}") from error

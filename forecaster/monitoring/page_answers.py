@@ -97,9 +97,9 @@ def between(folder: Path, since: datetime, until: datetime) -> Answers:
     first, last = f"{since:%Y-%m-%dT%H}", f"{until:%Y-%m-%dT%H}"
     answers = Answers()
     for file in sorted(folder.glob("*.json")) if folder.is_dir() else ():
-        for hour, counted in _read(file).items():
+        for hour, hour_answers in _read(file).items():
             if first <= hour <= last:
-                answers = answers + counted
+                answers = answers + hour_answers
     return answers
 
 

@@ -83,23 +83,23 @@ class Freeze:
 
 def standings(spec: Spec, ledger: Ledger, now: datetime) -> list[Standing]:
     """Return all objectives in order. Raises LedgerError if the ledger cannot be read."""
-    promised = spec.slo or Slo()
+    slo = spec.slo or Slo()
     with ledger.transaction() as connection:
         runs = _runs(connection, spec.name, now - timedelta(days=NIGHTS + 1))
-        accurate = list(_accuracy(connection, spec.name, promised))
+        accurate = list(_accuracy(connection, spec.name, slo))
         first = connection.execute(
             sa.select(sa.func.min(tables.runs.c.as_of, type_=Instant)).where(
                 tables.runs.c.pipeline == spec.name, tables.runs.c.kind == "night"
             )
         ).scalar()
     return [
-        _deadline(spec, promised, runs, first, now),
-        _tier(promised, runs, now),
-        *_page(spec, promised, now),
+        _deadline(spec, slo, runs, first, now),
+        _tier(slo, runs, now),
+        *_page(spec, slo, now),
         Standing("S5", "–", sentence(N_("inference answers, and warm within 0.2 s")), as_sentence(_NO_INFERENCE)),
         Standing("S6", "–", sentence(N_("fewer than 1 % of requests meet a cold model")), as_sentence(_NO_INFERENCE)),
-        _cache(promised, runs, now),
-        _night_time(promised, runs, now),
+        _cache(slo, runs, now),
+        _night_time(slo, runs, now),
         *accurate,
     ]
 
@@ -111,9 +111,7 @@ def freeze(spec: Spec, ledger: Ledger, now: datetime) -> Freeze | None:
     if spec.slo is None or not spec.slo.freeze or ledger.champion(spec.name) is None:
         return None
     with ledger.transaction() as connection:
-        broken = tuple(
-            standing for standing in _accuracy(connection, spec.name, spec.slo) if standing.state == "broken"
-        )
+        broken = tuple(status for status in _accuracy(connection, spec.name, spec.slo) if status.state == "broken")
     by_hand = [promotion.at for promotion in ledger.promotions(spec.name) if promotion.by not in ITSELF]
     if not broken or any(at > now - WINDOW for at in by_hand):
         return None
@@ -161,16 +159,16 @@ def _runs(connection: sa.Connection, pipeline: str, since: datetime) -> list[_Pa
     ]
 
 
-def _of_events(key: str, name: str, promise: str, share: float, events: Sequence[tuple[float, float]]) -> Standing:
+def _of_events(key: str, name: str, objective: str, share: float, events: Sequence[tuple[float, float]]) -> Standing:
     """Return the standing of an objective that counts events: (failed, all) in its window, then in
     the last week."""
     (failed, total), (failed_lately, lately) = events
     if not total:
-        return Standing(key, name, promise, _NOT_YET)
+        return Standing(key, name, objective, _NOT_YET)
     budget = 1 - share
     measured = sentence(N_("{share} of {n}"), share=amount(1 - failed / total, ".2%"), n=round(total))
     burn_rate = failed_lately / lately / budget if lately else None
-    return Standing(key, name, promise, measured, 1 - failed / total / budget, burn_rate)
+    return Standing(key, name, objective, measured, 1 - failed / total / budget, burn_rate)
 
 
 def _share(template: str, share: float) -> str:
@@ -181,26 +179,26 @@ def _against(wape: float, backtest: float) -> str:
     return sentence(N_("{wape} against {backtest}"), wape=amount(wape, ".1%"), backtest=amount(backtest, ".1%"))
 
 
-def _deadline(spec: Spec, promised: Slo, runs: Sequence[_PastRun], first: datetime | None, now: datetime) -> Standing:
+def _deadline(spec: Spec, slo: Slo, runs: Sequence[_PastRun], first: datetime | None, now: datetime) -> Standing:
     """Return the standing of the deadline, over scheduled nights since the first one whose deadline
     has passed: late if no forecast was published by then."""
     late = _late_nights(spec, runs, first, now)
     recent = [is_late for night, is_late in late if night > now - RECENT]
-    promise = sentence(
+    objective = sentence(
         N_("{share} of {n} nights published by {time}"),
-        share=amount(promised.deadline, ".1%"),
+        share=amount(slo.deadline, ".1%"),
         n=NIGHTS,
         time=str(spec.schedule.deadline),
     )
     if not late:
-        return Standing("S1", "deadline", promise, _NOT_YET)
+        return Standing("S1", "deadline", objective, _NOT_YET)
     # The budget is that of ninety nights, even at the start: otherwise, one late night among the
     # first ten would exceed it.
-    nights_late, budget = sum(is_late for _, is_late in late), 1 - promised.deadline
+    nights_late, budget = sum(is_late for _, is_late in late), 1 - slo.deadline
     burn_rate = sum(recent) / len(recent) / budget if recent else None
     nights = counted(nights_late, "{n} night", "{n} nights")
     measured = sentence(N_("{nights} late of {n}"), nights=nights, n=len(late))
-    return Standing("S1", "deadline", promise, measured, 1 - nights_late / NIGHTS / budget, burn_rate)
+    return Standing("S1", "deadline", objective, measured, 1 - nights_late / NIGHTS / budget, burn_rate)
 
 
 def _late_nights(
@@ -223,43 +221,39 @@ def _late_nights(
     ]
 
 
-def _tier(promised: Slo, runs: Sequence[_PastRun], now: datetime) -> Standing:
+def _tier(slo: Slo, runs: Sequence[_PastRun], now: datetime) -> Standing:
     events = []
     for window in (WINDOW, RECENT):
         depots = [run.measures.get("depots", {}) for run in runs if run.finished_at > now - window]
         events.append((sum(tiers.get("fallback", 0) for tiers in depots), sum(sum(t.values()) for t in depots)))
-    return _of_events(
-        "S2", "tier", _share(N_("{share} of depot-nights by a model"), promised.tier), promised.tier, events
-    )
+    return _of_events("S2", "tier", _share(N_("{share} of depot-nights by a model"), slo.tier), slo.tier, events)
 
 
-def _page(spec: Spec, promised: Slo, now: datetime) -> Iterator[Standing]:
+def _page(spec: Spec, slo: Slo, now: datetime) -> Iterator[Standing]:
     answers = [page_answers.between(spec.paths.page_answers, now - window, now) for window in (WINDOW, RECENT)]
-    for key, name, share, promise, events in (
+    for key, name, share, objective, events in (
         (
             "S3",
             "availability",
-            promised.availability,
+            slo.availability,
             N_("{share} of answers no error"),
             [(a.errors, a.total) for a in answers],
         ),
         (
             "S4",
             "latency",
-            promised.latency,
+            slo.latency,
             N_("{share} of answers within 0.2 s"),
             [(a.slow, a.total) for a in answers],
         ),
     ):
-        standing = _of_events(key, name, _share(promise, share), share, events)
-        if standing.budget_left is None:
-            standing = Standing(
-                key, name, standing.promise, sentence(N_("not measured: no page counts with --metrics"))
-            )
-        yield standing
+        status = _of_events(key, name, _share(objective, share), share, events)
+        if status.budget_left is None:
+            status = Standing(key, name, status.promise, sentence(N_("not measured: no page counts with --metrics")))
+        yield status
 
 
-def _cache(promised: Slo, runs: Sequence[_PastRun], now: datetime) -> Standing:
+def _cache(slo: Slo, runs: Sequence[_PastRun], now: datetime) -> Standing:
     """Return the standing of the cache, over the programs of trainings with unchanged versions."""
     trained = [run for run in runs if "versions" in run.measures and "compile_misses" in run.measures]
     same = [run for before, run in pairwise(trained) if run.measures["versions"] == before.measures["versions"]]
@@ -270,14 +264,12 @@ def _cache(promised: Slo, runs: Sequence[_PastRun], now: datetime) -> Standing:
             for run in same
             if run.finished_at > now - window
         ]
-        misses = sum(missed for missed, _ in programs)
+        misses = sum(program_misses for program_misses, _ in programs)
         events.append((misses, misses + sum(hits for _, hits in programs)))
-    return _of_events(
-        "S7", "cache", _share(N_("{share} of programs from the cache"), promised.cache), promised.cache, events
-    )
+    return _of_events("S7", "cache", _share(N_("{share} of programs from the cache"), slo.cache), slo.cache, events)
 
 
-def _night_time(promised: Slo, runs: Sequence[_PastRun], now: datetime) -> Standing:
+def _night_time(slo: Slo, runs: Sequence[_PastRun], now: datetime) -> Standing:
     nights = [run for run in runs if run.kind == "night"]
     slow: list[tuple[datetime, bool]] = []
     for number, night in enumerate(nights):
@@ -288,15 +280,15 @@ def _night_time(promised: Slo, runs: Sequence[_PastRun], now: datetime) -> Stand
     for window in (WINDOW, RECENT):
         of_window = [is_slow for at, is_slow in slow if at > now - window]
         events.append((sum(of_window), len(of_window)))
-    promise = sentence(
+    objective = sentence(
         N_("{share} of nights within {times} of their usual time"),
-        share=amount(promised.night_time, ".1%"),
+        share=amount(slo.night_time, ".1%"),
         times=amount(SLOWER, "g"),
     )
-    return _of_events("S8", "night_time", promise, promised.night_time, events)
+    return _of_events("S8", "night_time", objective, slo.night_time, events)
 
 
-def _accuracy(connection: sa.Connection, pipeline: str, promised: Slo) -> Iterator[Standing]:
+def _accuracy(connection: sa.Connection, pipeline: str, slo: Slo) -> Iterator[Standing]:
     """Yield WAPE relative to the champion's backtest, coverage and bias, over four weeks and over
     the last of them; unknown with fewer than `LEAST_DAYS` days."""
     newest = accuracy.newest_week(connection, pipeline)
@@ -304,37 +296,37 @@ def _accuracy(connection: sa.Connection, pipeline: str, promised: Slo) -> Iterat
     if newest is not None and _scored_days(connection, pipeline, newest) >= LEAST_DAYS:
         windows = [realised(connection, pipeline, newest, weeks).get(accuracy.FORECAST) for weeks in (WEEKS, 1)]
     backtest = _champion_wape(connection, pipeline)
-    low, high = promised.coverage
+    low, high = slo.coverage
     # distances from 80 % to the upper and to the lower bound
     half = {True: high - 0.8, False: 0.8 - low}
-    promises = {
-        "error_ratio": sentence(N_("WAPE at most {ratio} of the backtest's"), ratio=amount(promised.error_ratio, "g")),
+    objectives = {
+        "error_ratio": sentence(N_("WAPE at most {ratio} of the backtest's"), ratio=amount(slo.error_ratio, "g")),
         "coverage": sentence(
             N_("{low} to {high} within the 80 % range"), low=amount(low, ".0%"), high=amount(high, ".0%")
         ),
-        "bias": sentence(N_("off by at most {share} in sum"), share=amount(promised.bias, ".1%")),
+        "bias": sentence(N_("off by at most {share} in sum"), share=amount(slo.bias, ".1%")),
     }
 
     def measured(tally: accuracy.Tally) -> dict[str, tuple[str, float]]:
         """Return the measured value of each objective, and the spent share of its budget."""
         measures = {}
         if tally.wape is not None and backtest:
-            spent = max(tally.wape / backtest - 1, 0.0) / (promised.error_ratio - 1)
+            spent = max(tally.wape / backtest - 1, 0.0) / (slo.error_ratio - 1)
             measures["error_ratio"] = _against(tally.wape, backtest), spent
         if tally.coverage is not None:
             spent = abs(tally.coverage - 0.8) / half[tally.coverage > 0.8]
             measures["coverage"] = amount(tally.coverage, ".1%"), spent
         if tally.bias is not None:
-            measures["bias"] = amount(tally.bias, "+.1%"), abs(tally.bias) / promised.bias
+            measures["bias"] = amount(tally.bias, "+.1%"), abs(tally.bias) / slo.bias
         return measures
 
-    whole, recent = (measured(tally) if tally else {} for tally in windows)
-    for name, promise in promises.items():
-        if name not in whole:
-            yield Standing("S9", name, promise, _NOT_YET)
+    four_weeks, recent = (measured(tally) if tally else {} for tally in windows)
+    for name, objective in objectives.items():
+        if name not in four_weeks:
+            yield Standing("S9", name, objective, _NOT_YET)
             continue
-        text, used = whole[name]
-        yield Standing("S9", name, promise, text, 1 - used, recent[name][1] if name in recent else None)
+        text, used = four_weeks[name]
+        yield Standing("S9", name, objective, text, 1 - used, recent[name][1] if name in recent else None)
 
 
 def _scored_days(connection: sa.Connection, pipeline: str, newest: date) -> int:
@@ -365,23 +357,23 @@ def _champion_wape(connection: sa.Connection, pipeline: str) -> float | None:
 def numbers(spec: Spec, ledger: Ledger, now: datetime) -> Iterator[Reading]:
     """Yield the standings of objectives for Prometheus, without those that cannot be measured."""
     rows = standings(spec, ledger, now)
-    for standing in rows:
-        if standing.budget_left is not None:
-            yield Reading("slo_budget_left", standing.budget_left, (standing.label,))
-        if standing.burn_rate is not None:
-            yield Reading("slo_burn_rate", standing.burn_rate, (standing.label,))
-    broken = any(standing.key == "S9" and standing.state == "broken" for standing in rows)
+    for status in rows:
+        if status.budget_left is not None:
+            yield Reading("slo_budget_left", status.budget_left, (status.label,))
+        if status.burn_rate is not None:
+            yield Reading("slo_burn_rate", status.burn_rate, (status.label,))
+    broken = any(status.key == "S9" and status.state == "broken" for status in rows)
     yield Reading("promotions_frozen", float(broken and freeze(spec, ledger, now) is not None))
 
 
-def line(standing: Standing) -> str:
+def line(status: Standing) -> str:
     """Return a line for people: key, state, objective, measured value, budget and burn rate."""
-    budget = "–" if standing.budget_left is None else f"{standing.budget_left:.0%} left"
-    burn = "" if standing.burn_rate is None else f", burns at {standing.burn_rate:.1f}"
-    return f"{standing.key}  {standing.state:8}  {standing.promise}: {standing.measured}; budget {budget}{burn}"
+    budget = "–" if status.budget_left is None else f"{status.budget_left:.0%} left"
+    burn = "" if status.burn_rate is None else f", burns at {status.burn_rate:.1f}"
+    return f"{status.key}  {status.state:8}  {status.promise}: {status.measured}; budget {budget}{burn}"
 
 
 def verdict(standing_list: Sequence[Standing]) -> str:
     """Return a summary in one sentence."""
-    broken = [standing.key for standing in standing_list if standing.state == "broken"]
+    broken = [status.key for status in standing_list if status.state == "broken"]
     return f"{count(len(broken), 'promise')} broken: {', '.join(broken)}" if broken else "every promise is kept"

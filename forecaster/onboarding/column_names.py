@@ -194,10 +194,10 @@ def holds_word(name: str, role: Role) -> bool:
 def is_order_number(name: str) -> bool:
     """True if a name denotes order numbers, such as `order_no`, `Bestellnr`, `Receipt` and `ref`,
     and not numbers of customers or days."""
-    text, words = normalized(name), _ranks("order_number")
-    if text in words:
+    text, ranks = normalized(name), _ranks("order_number")
+    if text in ranks:
         return True
-    return is_id(name) and any(text.startswith(word) for word in words)
+    return is_id(name) and any(text.startswith(word) for word in ranks)
 
 
 def is_id(name: str) -> bool:

@@ -62,8 +62,8 @@ class Column:
 
     @cached_property
     def is_empty(self) -> bool:
-        given = self.values.dropna()
-        first, rest = given.iloc[:_SOME_ROWS], given.iloc[_SOME_ROWS:]
+        values = self.values.dropna()
+        first, rest = values.iloc[:_SOME_ROWS], values.iloc[_SOME_ROWS:]
         return not (_has_text(first) or _has_text(rest))
 
     @cached_property
@@ -90,8 +90,8 @@ def marks(column: Column, columns: Mapping[str, Column]) -> tuple[str | None, st
     """Thousands and decimal mark of a column of numbers, also considering the other columns."""
     if column.is_typed:
         return None, "."
-    others = [other.distinct for other in columns.values() if other is not column and not other.is_typed]
-    return notation.marks(column.distinct, others[:_OTHERS]) or (None, ".")
+    other_texts = [other.distinct for other in columns.values() if other is not column and not other.is_typed]
+    return notation.marks(column.distinct, other_texts[:_OTHERS]) or (None, ".")
 
 
 def numbers(column: Column, columns: Mapping[str, Column]) -> Any:
@@ -170,8 +170,8 @@ def order_numbers(table: FileTable) -> list[str]:
 
 
 def _is_one_a_row(column: Column) -> bool:
-    words = parsing.words(column.values)
-    if len(words) < _ORDERS or words.isna().any() or (words == "").any() or not words.is_unique:
+    texts = parsing.words(column.values)
+    if len(texts) < _ORDERS or texts.isna().any() or (texts == "").any() or not texts.is_unique:
         return False
     return column.dates is None and not pd.api.types.is_float_dtype(column.values)
 

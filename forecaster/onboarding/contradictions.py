@@ -45,25 +45,25 @@ def _declared(spec: Spec) -> TableAnswers:
     """Declaration as answers that replace the table's own evidence."""
     columns = spec.demand.columns
     count = ROW_COUNT if spec.demand.aggregate == "count" else columns.demand
-    where = {name: _condition(wanted) for name, wanted in spec.demand.where.items()}
+    where = {name: _condition(condition) for name, condition in spec.demand.where.items()}
     rows = {"count": "events", "none": "readings"}.get(spec.demand.aggregate)
     site = NO_COLUMN if spec.demand.depot else columns.depot_id
     return TableAnswers(rows=rows, site=site, day=columns.day_columns, count=(count,), where=where)
 
 
-def _condition(wanted: Any) -> Any:
-    return {"not": list(wanted.values)} if isinstance(wanted, Excluded) else list(wanted)
+def _condition(condition: Any) -> Any:
+    return {"not": list(condition.values)} if isinstance(condition, Excluded) else list(condition)
 
 
 def _sentences(description: Description, spec: Spec) -> list[str]:
     """Contradictions in a description that follows the declaration."""
     left_out: Mapping[str, Any] = {
-        name: wanted for name, wanted in description.where.items() if name not in spec.demand.where
+        name: values for name, values in description.where.items() if name not in spec.demand.where
     }
     sentences = [
-        f"the table indicates that only rows where {written(name, wanted)} count, but the pipeline file counts all "
+        f"the table indicates that only rows where {written(name, values)} count, but the pipeline file counts all "
         "rows: set demand.where"
-        for name, wanted in left_out.items()
+        for name, values in left_out.items()
     ]
     version = description.recorded_at
     if version is not None and spec.demand.columns.recorded_at is None:

@@ -13,7 +13,7 @@ def of(table: FileTable, description: Description) -> tuple[list[str], list[str]
     if column is None or column.is_typed:
         return [], []
     texts = column.values.dropna().astype("str").str.strip()
-    words = [text for text in texts[~texts.str.contains("[0-9]")].unique() if text]
-    closed = [text for text in words if column_names.is_word(text, "closed_word")]
-    unknown = [text for text in words if text.casefold() in column_names.WORDS["unknown_word"].split()]
+    labels = [text for text in texts[~texts.str.contains("[0-9]")].unique() if text]
+    closed = [text for text in labels if column_names.is_word(text, "closed_word")]
+    unknown = [text for text in labels if text.casefold() in column_names.WORDS["unknown_word"].split()]
     return closed, unknown

@@ -132,7 +132,7 @@ def _value(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_value, value))}]"
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{_value(key)}: {_value(each)}' for key, each in value.items())}}}"
+        return f"{{{', '.join(f'{_value(key)}: {_value(item)}' for key, item in value.items())}}}"
     if isinstance(value, bool | int | float):
         return json.dumps(value)
     text = str(value)

@@ -86,8 +86,8 @@ def columns(
     entries += [(key, name, "marks days on which demand was higher than the count") for key, name in limits.items()]
     if order_id:
         is_instant = order_id in readings.day.names
-        each = "repeats timestamps with the same count" if is_instant else "has a unique value in each row"
-        entries.append(("order_id", order_id, f"{each}: duplicates count once"))
+        evidence = "repeats timestamps with the same count" if is_instant else "has a unique value in each row"
+        entries.append(("order_id", order_id, f"{evidence}: duplicates count once"))
     return [*entries, *([("recorded_at", stamps.column, stamps.reason)] if stamps.column else [])]
 
 

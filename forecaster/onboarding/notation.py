@@ -113,7 +113,7 @@ def of_buddhist_era(values: Any) -> Any:
     return values[(before != values) & (date_form(before) is not None)]
 
 
-def marks(values: Any, others: Sequence[Any] = ()) -> tuple[str | None, str] | None:
+def marks(values: Any, other_columns: Sequence[Any] = ()) -> tuple[str | None, str] | None:
     """Thousands and decimal mark that read nearly all of these texts; None if none do.
 
     Ambiguous values such as 1.234 count as thousands, unless numbers of other columns contradict.
@@ -131,7 +131,7 @@ def marks(values: Any, others: Sequence[Any] = ()) -> tuple[str | None, str] | N
     if fit[0] == _PLAIN and not _like_thousands(values, "."):
         return _PLAIN
     mark = "." if fit[0] == _PLAIN else ","
-    if _like_thousands(values, mark) and not _as_decimal(others, mark):
+    if _like_thousands(values, mark) and not _as_decimal(other_columns, mark):
         return (mark, "," if mark == "." else ".")
     return next((pair for pair in fit if pair[0] != mark), fit[0])
 
@@ -162,9 +162,9 @@ def _how_many(texts: Sequence[str], shape: re.Pattern[str]) -> int:
 
 
 def _forms() -> list[str]:
-    written = [form + clock for form in _MONTHS for clock in ("", " %H:%M", " %H:%M:%S")]
+    month_forms = [form + clock for form in _MONTHS for clock in ("", " %H:%M", " %H:%M:%S")]
     half_days = [form + clock for form in day_forms() if ":" not in form for clock in _CLOCKS]
-    return [*day_forms(), *written, *half_days, *_OTHERS]
+    return [*day_forms(), *month_forms, *half_days, *_OTHERS]
 
 
 def _share(values: Any, form: str | None) -> float:
@@ -185,7 +185,7 @@ def _like_thousands(values: Any, mark: str) -> bool:
     return bool(len(with_mark) and with_mark.str.fullmatch(form).all() and not with_mark.str.contains(zeros).all())
 
 
-def _as_decimal(others: Sequence[Any], mark: str) -> bool:
+def _as_decimal(other_columns: Sequence[Any], mark: str) -> bool:
     """True if the mark is a decimal one in any of these columns."""
     form = rf"\D*[0-9]+\{mark}([0-9]{{1,2}}|[0-9]{{4,}})\D*"
-    return any(values.str.fullmatch(form).mean() > 0.1 for values in others if len(values))
+    return any(values.str.fullmatch(form).mean() > 0.1 for values in other_columns if len(values))

@@ -52,17 +52,17 @@ def sort(tables: Sequence[FileTable], answers: TableAnswers) -> tuple[FileTable,
     if not recognized:
         raise failures[0]
     table, readings = _largest(recognized)
-    others = [other for other, _ in recognized if other is not table]
-    alike = [other for other in others if other.columns == table.columns and other.settings == table.settings]
-    of_alike = [each for other, each in recognized if any(other is same for same in alike)]
+    other_tables = [other for other, _ in recognized if other is not table]
+    alike = [other for other in other_tables if other.columns == table.columns and other.settings == table.settings]
+    of_alike = [description for other, description in recognized if any(other is same for same in alike)]
     if alike:
-        whole = replace(table, frame=pd.concat([table.frame, *(other.frame for other in alike)], ignore_index=True),
+        union = replace(table, frame=pd.concat([table.frame, *(other.frame for other in alike)], ignore_index=True),
                         more=tuple(other.path for other in alike))  # fmt: skip
         _refuse_file_a_depot([readings, *of_alike], table)
-        table, readings = whole, describe(whole, answers)
+        table, readings = union, describe(union, answers)
         pattern(table)
     depots = None
-    for other in [*rest, *(other for other in others if other not in alike)]:
+    for other in [*rest, *(other for other in other_tables if other not in alike)]:
         depots = _depots(other, readings)
         if depots is None:
             raise SpecError(
@@ -78,7 +78,7 @@ def _refuse_file_a_depot(series: Sequence[Description], table: FileTable) -> Non
     if any(readings.layout != "single" for readings in series):
         return
     days = [{*readings.rows["day"].dropna()} for readings in series]
-    if any(len(one & other) >= _SAME * min(len(one), len(other)) for one, other in combinations(days, 2)):
+    if any(len(first & second) >= _SAME * min(len(first), len(second)) for first, second in combinations(days, 2)):
         raise SpecError(
             f"{table.path} and {len(series) - 1} more: found counts of the same days, as in one file per depot, but no "
             "column that names the depot; wanted a depot column in each file, as in depot,date,orders"
@@ -93,8 +93,8 @@ def _recognized(table: FileTable, answers: TableAnswers) -> tuple[FileTable, Des
     except SpecError as error:
         if days.candidates(columns.of(table), answers):
             raise
-        if written := day_counts.written_out(table):
-            return written, describe(written, answers)
+        if dated_table := day_counts.written_out(table):
+            return dated_table, describe(dated_table, answers)
         raise SpecError(f"{error}{day_faults.hint(table)}") from None
 
 
@@ -132,12 +132,12 @@ def _depots(table: FileTable, readings: Description) -> DepotFile | None:
     """The file as one with a row per depot; None if it is not."""
     ids = {*readings.rows["depot"]}
     for name, column in columns.of(table).items():
-        words = parsing.words(column.values)
-        if words.is_unique and len(ids & {*words}) >= _SAME * len(ids):
-            others = [
-                other for other in columns.of(table).values() if other.name != name and _tells_apart(other, len(words))
+        texts = parsing.words(column.values)
+        if texts.is_unique and len(ids & {*texts}) >= _SAME * len(ids):
+            attributes = [
+                other for other in columns.of(table).values() if other.name != name and _tells_apart(other, len(texts))
             ]
-            return DepotFile(table, name, tuple(other.name for other in others))
+            return DepotFile(table, name, tuple(other.name for other in attributes))
     return None
 
 

@@ -52,8 +52,8 @@ def country(text: str) -> str:
     countries = holidays.list_supported_countries(include_aliases=True)
     if len(code) == 2 and code in countries:
         return code
-    if named := holiday_codes.country_named(text):
-        return named
+    if country_code := holiday_codes.country_named(text):
+        return country_code
     raise SpecError(
         f"country: found {text!r}; wanted a two-letter code, as in DE or US, or a name"
         f"{holiday_codes.country_hint(text)}"

@@ -33,12 +33,12 @@ def _of_the_same_form(table: FileTable, readings: Description) -> dict[str, int]
     """Sheets with the same header as the one that is read, and its row; if columns are days, with
     the same other columns."""
     header = _filled(table.cells.rows[table.header_row - 1])
-    named = {name for name in (readings.depot_column, *readings.ignored) if name}
+    other_columns = {name for name in (readings.depot_column, *readings.ignored) if name}
 
     def is_alike(row: Sequence[str]) -> bool:
         if readings.layout != "days":
             return _filled(row) == header
-        return named < _filled(row) and 2 * len(_filled(row)) > len(header)
+        return other_columns < _filled(row) and 2 * len(_filled(row)) > len(header)
 
     of_sheets = {
         name: next((number for number, row in enumerate(rows, start=1) if is_alike(row)), 0)

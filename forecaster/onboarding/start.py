@@ -93,8 +93,8 @@ def create(
     file = folder / PIPELINE
     if file.exists():
         raise SpecError(f"{file}: already exists; wanted a folder without it: name another one, or move this file")
-    seen = facts.of(readings, now.date())
-    if seen is not None and code is None:
+    reading_facts = facts.of(readings, now.date())
+    if reading_facts is not None and code is None:
         code = _country_in(demand) or (place.country(answer) if ask and (answer := ask()) else None)
     understanding = understand(demand, readings, depots, folder, code=code, now=now)
     _write(file, draft.text(understanding.draft))
@@ -149,18 +149,18 @@ def understand(
 
     Raises SpecError if no row has a day up to today and a count.
     """
-    seen = facts.of(readings, now.date())
-    if seen is None:
+    reading_facts = facts.of(readings, now.date())
+    if reading_facts is None:
         raise SpecError(f"{demand.path}: found no row with both a count and a day up to today; wanted daily counts")
     code = code or _country_in(demand)
     named_zone = (time_zone, "as answered") if time_zone else _time_zone(code)
     zone = ZoneInfo(named_zone[0])
     readings, date_zone = on_days_of(readings, zone)
     readings, day_starts = business_day.of(readings)
-    seen = facts.of(readings, now.date()) or seen
-    details = _details(demand, readings, depots, seen, zone, date_zone, day_starts, now)
-    content = _draft(demand, readings, depots, seen, details, code, named_zone, folder)
-    return Understanding(demand, readings, seen, details, code, content)
+    reading_facts = facts.of(readings, now.date()) or reading_facts
+    details = _details(demand, readings, depots, reading_facts, zone, date_zone, day_starts, now)
+    content = _draft(demand, readings, depots, reading_facts, details, code, named_zone, folder)
+    return Understanding(demand, readings, reading_facts, details, code, content)
 
 
 def _understood(
@@ -173,22 +173,22 @@ def _understood(
             return demand, readings, depots
         if choose is None:
             likeliest = TableAnswers(**{**vars(readings.answers), **{k: v for k, v in vars(answers).items() if v}})
-            words = " ".join([command, *options(likeliest)])
-            raise OpenQuestions(demand.path, readings.questions, words)
+            command_line = " ".join([command, *options(likeliest)])
+            raise OpenQuestions(demand.path, readings.questions, command_line)
         first = readings.questions[0]
         answers = answers.answered(first.part, choose(first))
 
 
 def _command(files: Sequence[Path], folder: Path | None, country: str | None) -> str:
-    words = ["forecaster", "init", *([str(folder)] if folder else []), "--from", *map(str, files)]
-    return shlex.join([*words, *(["--country", country] if country else [])])
+    arguments = ["forecaster", "init", *([str(folder)] if folder else []), "--from", *map(str, files)]
+    return shlex.join([*arguments, *(["--country", country] if country else [])])
 
 
 def _details(
     demand: FileTable,
     readings: Description,
     depots: parts.DepotFile | None,
-    seen: Facts,
+    reading_facts: Facts,
     zone: ZoneInfo,
     date_zone: str | None,
     day_starts: tuple[str, str] | None,
@@ -209,7 +209,7 @@ def _details(
         *sheets.notes(demand, readings),
         *filter(None, [stamps.note]),
         *readings.notes,
-        *_remarks(readings, seen),
+        *_remarks(readings, reading_facts),
     ]
     remarks += spans.notes
     limits = facts.limit_columns(columns.of(demand)) if readings.layout == "long" else {}
@@ -235,18 +235,18 @@ def _details(
     )
 
 
-def _remarks(readings: Description, seen: Facts) -> list[str]:
+def _remarks(readings: Description, reading_facts: Facts) -> list[str]:
     """Sentences about interpretations that may be wrong."""
     remarks = []
     if readings.rival_form:
         remarks.append(
             f"dates are read as '{readings.date_form}', but '{readings.rival_form}' would fit all of them as well"
         )
-    if seen.closed:
-        days = " or ".join(seen.closed)
+    if reading_facts.closed:
+        days = " or ".join(reading_facts.closed)
         remarks.append(f"no depot has a reading on a {days}: taken as closed; `demand.weekdays` overrides this")
-    if seen.spacing > 1:
-        remarks.append(f"readings are {seen.spacing} days apart; wanted daily counts")
+    if reading_facts.spacing > 1:
+        remarks.append(f"readings are {reading_facts.spacing} days apart; wanted daily counts")
     return remarks
 
 
@@ -254,7 +254,7 @@ def _open_column(table: FileTable, readings: Description) -> str | None:
     """Column with yes or no that states whether a site is open; None if there is none."""
     if readings.layout != "long" or readings.aggregate == "count":
         return None
-    return next((name for name, each in columns.of(table).items() if facts.is_open_column(each)), None)
+    return next((name for name, column in columns.of(table).items() if facts.is_open_column(column)), None)
 
 
 def _not_used(table: FileTable, readings: Description, details: Details) -> list[str]:
@@ -271,7 +271,7 @@ def _draft(
     demand: FileTable,
     readings: Description,
     depots: parts.DepotFile | None,
-    seen: Facts,
+    reading_facts: Facts,
     details: Details,
     code: str | None,
     time_zone: tuple[str, str],
@@ -279,9 +279,9 @@ def _draft(
 ) -> Draft:
     spans, stamps = details.spans, details.stamps
     recording = (
-        ("next_day", f"an archive: it ends on {seen.last}, so each day counts as known from the next morning")
-        if seen.is_archive
-        else ("arrival", f"an active feed: its last day is {seen.last}")
+        ("next_day", f"an archive: it ends on {reading_facts.last}, so each day counts as known from the next morning")
+        if reading_facts.is_archive
+        else ("arrival", f"an active feed: its last day is {reading_facts.last}")
     )
     recording = ("arrival", "not needed if columns.recorded_at is set") if stamps.column else recording
     return Draft(
@@ -342,33 +342,35 @@ def _write(file: Path, content: str) -> None:
         raise SpecError(f"{file}: cannot be written: {error.strerror}; wanted a writable folder") from error
 
 
-def _checked(file: Path, seen: Facts, now: datetime) -> tuple[str | None, list[str]]:
+def _checked(file: Path, reading_facts: Facts, now: datetime) -> tuple[str | None, list[str]]:
     """Result of `check`: the fault, if any, and lines with the verdict and suspicions."""
     from forecaster.check import dry_run, text_report
     from forecaster.config import load
 
     try:
         spec = load(file)
-        outcome = dry_run.check(spec, now=now, as_of=_as_of(spec.zone, seen) if seen.is_archive else None)
+        outcome = dry_run.check(
+            spec, now=now, as_of=_as_of(spec.zone, reading_facts) if reading_facts.is_archive else None
+        )
     except ForecasterError as error:
         return str(error), [f"check     not usable: {error}"]
     verdict = text_report.verdict(outcome).removesuffix("; nothing else was changed")
     return outcome.fault, [f"check     {verdict}", *text_report.suspects(outcome)]
 
 
-def _as_of(zone: ZoneInfo, seen: Facts) -> datetime:
+def _as_of(zone: ZoneInfo, reading_facts: Facts) -> datetime:
     """Morning after the last reading."""
-    return datetime.combine(seen.last + timedelta(days=1), time(3, 15), zone).astimezone(UTC)
+    return datetime.combine(reading_facts.last + timedelta(days=1), time(3, 15), zone).astimezone(UTC)
 
 
 def _summary(file: Path, understanding: Understanding, verdict: Sequence[str], *, is_usable: bool) -> list[str]:
-    seen, code = understanding.seen, understanding.country
-    as_of = f" --as-of {seen.last + timedelta(days=1)}" if seen.is_archive else ""
+    facts, code = understanding.seen, understanding.country
+    as_of = f" --as-of {facts.last + timedelta(days=1)}" if facts.is_archive else ""
     quoted = shlex.quote(str(file))
     lines = [
         f"{file}: written; each key has its reason next to it",
-        f"seen      {count(seen.depots, 'depot')}, {count(seen.days, 'day')}, {seen.first} to {seen.last}, "
-        f"{count(seen.readings, 'reading')}",
+        f"seen      {count(facts.depots, 'depot')}, {count(facts.days, 'day')}, {facts.first} to {facts.last}, "
+        f"{count(facts.readings, 'reading')}",
         *understanding.lines(),
         f"country   {code or 'unknown, so no public holidays: set calendar.country and timezone, or give --country'}",
     ]
@@ -376,7 +378,7 @@ def _summary(file: Path, understanding: Understanding, verdict: Sequence[str], *
         f"  forecaster run {quoted}{as_of}   runs the nightly pipeline",
         f"  forecaster serve {quoted}   shows the page",
     ]
-    lines += [f"archive   ends on {seen.last}: run commands as of the next day"] * seen.is_archive
+    lines += [f"archive   ends on {facts.last}: run commands as of the next day"] * facts.is_archive
     return [
         *lines,
         *(f"note      {note}" for note in understanding.details.notes),

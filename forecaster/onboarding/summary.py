@@ -24,17 +24,17 @@ _ONE = {
 }
 
 
-def lines(description: Description, seen: Facts, not_used: list[str]) -> Iterator[str]:
+def lines(description: Description, facts: Facts, not_used: list[str]) -> Iterator[str]:
     """Paragraph, then three days with their counts."""
     rows = description.rows[description.rows["demand"].notna() & description.rows["day"].notna()]
     days = rows["day"].dt.normalize()
     by_day = _one_a_version(description, rows).assign(day=days).groupby("day", observed=True)["demand"].sum()
     sites = sorted(str(name) for name in rows["depot"].unique() if name)
-    named = f" ({listed(sites, _SITES)})" if sites else ""
+    site_names = f" ({listed(sites, _SITES)})" if sites else ""
     sentences = [
-        f"{count(seen.depots, 'site')}{named}, {seen.first} to {seen.last}, about {by_day.median():,.0f} a day",
+        f"{count(facts.depots, 'site')}{site_names}, {facts.first} to {facts.last}, about {by_day.median():,.0f} a day",
         _row(description),
-        *(f"rows where {written(name, wanted)}" for name, wanted in description.where.items()),
+        *(f"rows where {written(name, condition)}" for name, condition in description.where.items()),
         *([f"not used: {listed(not_used, _SITES)}"] if not_used else []),
     ]
     yield from textwrap.wrap(
@@ -43,20 +43,20 @@ def lines(description: Description, seen: Facts, not_used: list[str]) -> Iterato
     first = _one_a_version(description, rows).assign(day=days)
     for day in sorted(days.unique())[:_FIRST_DAYS]:
         counts = first[first["day"] == day].groupby("depot", observed=True)["demand"].sum()
-        shown = "  ".join(f"{name or 'count'} {value:,.10g}" for name, value in counts.head(_SITES).items())
+        entries = "  ".join(f"{name or 'count'} {value:,.10g}" for name, value in counts.head(_SITES).items())
         more = f"  and {len(counts) - _SITES} more" if len(counts) > _SITES else ""
-        yield f"          {pd.Timestamp(day):%Y-%m-%d}  {shown}{more}"
+        yield f"          {pd.Timestamp(day):%Y-%m-%d}  {entries}{more}"
 
 
 def _row(description: Description) -> str:
     """Meaning of a row in words."""
     if description.aggregate == "count":
         return "each row counts as one"
-    counted = f"the count is '{description.demand_column}'" if description.demand_column else ""
+    count_source = f"the count is '{description.demand_column}'" if description.demand_column else ""
     summed = ", summed over the rows of a day" if description.aggregate == "sum" else ""
     last = f", the last '{description.recorded_at}' of each day" if description.recorded_at else ""
-    words = f"{counted}{summed}{last}"
-    return f"{_ONE[description.layout]}{'; ' if words else ''}{words}"
+    details = f"{count_source}{summed}{last}"
+    return f"{_ONE[description.layout]}{'; ' if details else ''}{details}"
 
 
 def _one_a_version(description: Description, rows: pd.DataFrame) -> pd.DataFrame:

@@ -39,8 +39,8 @@ class FileTable:
 
     def without(self, names: Sequence[str]) -> FileTable:
         """The table without the named columns."""
-        kept = [name for name in self.columns if name not in names]
-        return replace(self, columns=tuple(kept), frame=self.frame[[name for name in kept if name in self.frame]])
+        columns = [name for name in self.columns if name not in names]
+        return replace(self, columns=tuple(columns), frame=self.frame[[name for name in columns if name in self.frame]])
 
 
 def read(path: Path) -> FileTable:

@@ -165,8 +165,8 @@ def _files_to_copy(spec: Spec, *, secret_keys: bool) -> Iterator[tuple[Any, str,
         yield from ((store, path, f"{LAKE}/{path.removeprefix(root).lstrip('/')}") for path in (*log, *data))
     disk, paths = fsspec.filesystem("file"), spec.paths
     secrets = [paths.keys / name for name in SECRETS] if secret_keys else []
-    found = itertools.chain(*(sorted(folder.rglob("*")) for folder in saved_folders(paths)))
-    for file in (*found, *sorted(paths.keys.glob(f"*{PUBLIC}")), *secrets):
+    state_files = itertools.chain(*(sorted(folder.rglob("*")) for folder in saved_folders(paths)))
+    for file in (*state_files, *sorted(paths.keys.glob(f"*{PUBLIC}")), *secrets):
         name = file.relative_to(paths.folder).as_posix()
         if file.is_file() and not _HIDDEN_OR_UNFINISHED.search(name):
             yield disk, str(file), f"{STATE}/{name}"

@@ -127,9 +127,9 @@ def _packages() -> Iterator[Sign]:
     else:
         versions = ", ".join(f"{name} {_version(name)}" for name in CORE_PACKAGES)
         yield Sign("ok", "packages", f"{DISTRIBUTION} {version(DISTRIBUTION)}; {versions}")
-    if others := sorted({*packages_distributions().get("forecaster", ())} - {DISTRIBUTION}):
-        text = f"{', '.join(others)} brings a module `forecaster` too, and each overwrites the other's files: "
-        step = f"pip uninstall {' '.join(others)}, then install {DISTRIBUTION} anew"
+    if conflicts := sorted({*packages_distributions().get("forecaster", ())} - {DISTRIBUTION}):
+        text = f"{', '.join(conflicts)} brings a module `forecaster` too, and each overwrites the other's files: "
+        step = f"pip uninstall {' '.join(conflicts)}, then install {DISTRIBUTION} anew"
         yield Sign("broken", "packages", text + step)
     for extra, purpose in EXTRAS.items():
         missing = [name for name in required[extra] if _version(name) is None]
@@ -273,8 +273,8 @@ def _ledger(spec: Spec, now: datetime) -> Iterator[Sign]:
         with Ledger.open_reader(spec.ledger_url) as ledger:
             yield from _nights(spec, ledger, now)
     except NoLedger as error:
-        lost = run_start.lost_ledger(spec)
-        yield Sign("broken" if lost else "warn", "ledger", lost or str(error))
+        fault = run_start.lost_ledger(spec)
+        yield Sign("broken" if fault else "warn", "ledger", fault or str(error))
     except LedgerError as error:
         yield Sign("broken", "ledger", str(error))
 

@@ -105,9 +105,9 @@ def refuse_changing_hour(spec: Spec, file: object) -> None:
             continue
         minute, hour = (int(part) for part in cron.split()[:2])
         if day := _changing_day(spec.zone, hour, minute):
-            what, local = day
+            problem, local = day
             raise SpecError(
-                f"{file}: schedule.{name} is {cron!r}, and {hour:02d}:{minute:02d} {what} on {local:%Y-%m-%d} in "
+                f"{file}: schedule.{name} is {cron!r}, and {hour:02d}:{minute:02d} {problem} on {local:%Y-%m-%d} in "
                 f"{spec.timezone}, when the clock changes; wanted an hour that every day has once, such as 03:15"
             )
 

@@ -76,12 +76,12 @@ def _post(request: urllib.request.Request) -> None:
                 raise
 
 
-def main(words: list[str] | None = None) -> None:
+def main(arguments: list[str] | None = None) -> None:
     """Send the failure of `forecaster up`, on behalf of its systemd unit (`forecaster up
     --install`)."""
     parser = argparse.ArgumentParser(prog="forecaster.operations.heartbeat")
     parser.add_argument("file", type=Path)
-    spec = load(parser.parse_args(words).file)
+    spec = load(parser.parse_args(arguments).file)
     sentence = f"{spec.name}: `forecaster up` has failed and is not restarted"
     fault = send(spec, "fail", sentence)
     print(f"{sentence}; {fault}" if fault else sentence)

@@ -163,18 +163,18 @@ def _checkpoints(panel: Panel, spec: Spec, panel_at: Past, cutoff: date | None) 
 def _retrained_model(first: Predictor, panel: Panel, spec: Spec, panel_at: Past, progress: Progress) -> Predictor:
     """The first model until `backtest.retrain_days` have passed, then a retrained one, and so on."""
     fold_cutoffs = cutoffs(panel, spec.backtest.days, spec.backtest.every)
-    reigns, since = [(fold_cutoffs[0], first)], fold_cutoffs[0]
+    dated_models, since = [(fold_cutoffs[0], first)], fold_cutoffs[0]
     for cutoff in fold_cutoffs:
         if (cutoff - since).days >= (spec.backtest.retrain_days or 0):
             progress.say(f"           trained anew as of {cutoff}")
             fitted = _train_model(panel, spec, panel_at, cutoff, progress)
-            reigns.append(
+            dated_models.append(
                 (cutoff, fit_candidate.rolling_forecaster(fitted, panel, spec, panel_at=panel_at, cutoff=cutoff))
             )
             since = cutoff
 
     def predict(past_panel: Panel) -> Forecast:
-        before = [model for cutoff, model in reigns if cutoff <= past_panel.cutoff]
+        before = [model for cutoff, model in dated_models if cutoff <= past_panel.cutoff]
         return (before or [first])[-1](past_panel)  # a long horizon begins before the held-out days
 
     return predict

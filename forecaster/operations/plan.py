@@ -52,11 +52,11 @@ class PreviousNight:
 def save_spec(spec: Spec) -> None:
     """Save a pipeline file's declarations under its digest (idempotent), for comparison by later
     plans."""
-    here = spec.paths.specs / f"{spec.digest}.json"
-    if here.exists():
-        here.touch()
+    file = spec.paths.specs / f"{spec.digest}.json"
+    if file.exists():
+        file.touch()
     else:
-        artifact.write(here, json.dumps(spec.model_dump(mode="json"), indent=1, sort_keys=True).encode())
+        artifact.write(file, json.dumps(spec.model_dump(mode="json"), indent=1, sort_keys=True).encode())
 
 
 def last_valid_spec(file: Path) -> Spec | None:
@@ -209,10 +209,12 @@ def _depots_and_calendar(panel: Panel, before: PreviousNight) -> Iterator[str]:
     published = {depot.depot_id for depot in before.depots}
     open_ = {name for row, name in enumerate(panel.depot_ids) if panel.open[row, -60:].any()}
     yield from _new_and_dropped("depots", open_ - published, published - set(panel.depot_ids))
-    ahead = {str(day) for day in panel.days[panel.history :]}
+    target_days = {str(day) for day in panel.days[panel.history :]}
     now = _named_days(map(panel.marks.of, range(len(panel.depot_ids))))
     then = _named_days(depot.marks for depot in before.depots)
-    fresh, dropped = ({f"{day} {name}" for day, name in days if day in ahead} for days in (now - then, then - now))
+    fresh, dropped = (
+        {f"{day} {name}" for day, name in days if day in target_days} for days in (now - then, then - now)
+    )
     yield from _new_and_dropped("calendar", fresh, dropped)
 
 
@@ -221,13 +223,13 @@ def _named_days(marks_of_depots: Iterable[Iterable[Mark | PublishedMark]]) -> se
     return {(mark.date.isoformat(), mark.name) for mark in marks if mark.kind != CLOSED_WEEKDAY}
 
 
-def _new_and_dropped(what: str, new: set[str], dropped: set[str]) -> Iterator[str]:
+def _new_and_dropped(topic: str, new: set[str], dropped: set[str]) -> Iterator[str]:
     if not new and not dropped:
-        yield f"{what}: unchanged"
+        yield f"{topic}: unchanged"
     if new:
-        yield f"{what}: {len(new)} new: {_first_names(sorted(new))}"
+        yield f"{topic}: {len(new)} new: {_first_names(sorted(new))}"
     if dropped:
-        yield f"{what}: {len(dropped)} gone: {_first_names(sorted(dropped))}"
+        yield f"{topic}: {len(dropped)} gone: {_first_names(sorted(dropped))}"
 
 
 def _training_reuse(spec: Spec, panel: Panel, panel_at: Past | None) -> str:
@@ -260,7 +262,7 @@ def _expected_duration(before: PreviousNight) -> Iterator[str]:
     yield "  " + ", ".join(f"{stage} {duration:.0f} s" for stage, duration in seconds.items())
 
 
-def _first_names(words: Iterable[str]) -> str:
-    names = list(words)
+def _first_names(all_names: Iterable[str]) -> str:
+    names = list(all_names)
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     return ", ".join(names[:MOST_NAMES]) + more

@@ -121,7 +121,8 @@ def release(spec: Spec, selection: RowSelection, *, by: str, reason: str, now: d
     waived = {base_id(row.id): instant for row in rows}
     depots, former = _current_depots(lake) if spec.depots else None, frame(lake, "aliases")
     of_orders, of_days = (
-        contract_of(each, lake, depots, former, now=now, waived=waived) for each in (spec, _of_whole_days(spec))
+        contract_of(contract_spec, lake, depots, former, now=now, waived=waived)
+        for contract_spec in (spec, _of_whole_days(spec))
     )
     # all rows are checked before the first is written, so that an error changes nothing
     blocks = map(_block, rows)
@@ -212,8 +213,8 @@ def _open_or_settled(rows: pd.DataFrame, lake: Lake) -> Any:
     if len(depots) <= 1000:
         where &= ds.field("depot_id").isin(list(depots))
     columns = ["depot_id", "date", "recorded_at"]
-    counted = lake.read("demand", where=where & ds.field("demand").is_valid(), columns=columns)
-    last = counted.group_by(["depot_id", "date"]).aggregate([("recorded_at", "max")])
+    counts = lake.read("demand", where=where & ds.field("demand").is_valid(), columns=columns)
+    last = counts.group_by(["depot_id", "date"]).aggregate([("recorded_at", "max")])
     since = last.set_column(1, "date", pc.cast(last["date"], pa.timestamp("s"))).to_pandas()
     compared = rows[["depot_id", "date", "recorded_at"]].merge(since, how="left", on=["depot_id", "date"])
     is_settled = (compared["recorded_at_max"] > compared["recorded_at"]).to_numpy()

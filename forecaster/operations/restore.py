@@ -120,8 +120,8 @@ def _restore_ledger(spec: Spec, folder: Path) -> None:
     the meantime."""
     target = connect.writer(spec.ledger_url)
     try:
-        with tempfile.TemporaryDirectory(dir=spec.paths.folder, prefix=BESIDE) as beside:
-            copy = shutil.copy(folder / LEDGER, Path(beside) / LEDGER)
+        with tempfile.TemporaryDirectory(dir=spec.paths.folder, prefix=BESIDE) as temporary_folder:
+            copy = shutil.copy(folder / LEDGER, Path(temporary_folder) / LEDGER)
             # migrates a copy of an older version
             source = connect.writer(f"sqlite:///{copy}")
             with connect.translated_errors(spec.ledger_url), source.begin() as reader, target.begin() as writer:
@@ -136,8 +136,8 @@ def _begin(spec: Spec, folder: Path) -> None:
     """Mark a restore as in progress, and remove leftovers of a killed one."""
     spec.paths.folder.mkdir(parents=True, exist_ok=True)
     spec.paths.restoring.write_text(str(folder.absolute()), "utf-8")
-    for left in spec.paths.folder.glob(f"{BESIDE}*"):
-        shutil.rmtree(left, ignore_errors=True)
+    for leftover in spec.paths.folder.glob(f"{BESIDE}*"):
+        shutil.rmtree(leftover, ignore_errors=True)
 
 
 def _refuse_while_busy(current: Lease | None, spec: Spec) -> None:

@@ -76,7 +76,7 @@ def tidy(spec: Spec, *, now: datetime, keep: str) -> CleanupCounts:
         head, canaries = ledger.current(spec.name), optional("canary.ledger")
         with ledger.transaction() as connection:
             trial = canaries.running(connection, spec.name) if canaries else None
-            in_use = {each.bundle_digest for each in (*promotions, head, trial) if each}
+            in_use = {record.bundle_digest for record in (*promotions, head, trial) if record}
             old, seal = now - timedelta(days=retention.people), keys.sealing(paths.folder)
             nameless = plan_rows.forget_names(connection, spec.name, old, seal)
         runs = ledger.forget_runs(spec.name, before=now - timedelta(days=retention.runs), keep=keep)

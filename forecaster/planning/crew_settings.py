@@ -102,9 +102,9 @@ def _check(connection: sa.Connection, spec: Spec, cell: Cell, crews: Mapping[str
 def _check_limits(crews: Mapping[str, int], staffing: Staffing) -> None:
     names, limits, total = crew_names(staffing), staffing.crew, sum(crews.values())
     if sorted(crews) != sorted(names):
-        wanted = ", ".join(name or _("whole day") for name in names)
-        found = ", ".join(name or _("whole day") for name in crews)
-        raise OverrideError(_("shift: found {shift}, wanted one of {names}", shift=found, names=wanted))
+        expected = ", ".join(name or _("whole day") for name in names)
+        actual = ", ".join(name or _("whole day") for name in crews)
+        raise OverrideError(_("shift: found {shift}, wanted one of {names}", shift=actual, names=expected))
     most = 10_000 if limits.max is None else limits.max
     if min(crews.values()) < 0 or not limits.min <= total <= most:
         raise OverrideError(

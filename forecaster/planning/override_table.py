@@ -56,8 +56,8 @@ def read_same(
 def _same(override: Override | None, proposed: ProposedOverride) -> Override | None:
     if override is None or override.withdrawn is not None:
         return None
-    wanted = (proposed.orders, proposed.reason, proposed.note, proposed.by, proposed.last)
-    same = (override.orders, override.reason, override.note, override.by, override.until) == wanted
+    proposed_values = (proposed.orders, proposed.reason, proposed.note, proposed.by, proposed.last)
+    same = (override.orders, override.reason, override.note, override.by, override.until) == proposed_values
     return override if same else None
 
 
@@ -94,7 +94,7 @@ def has_overrides(connection: sa.Connection, pipeline: str) -> bool:
 
 
 def record_model_orders(
-    connection: sa.Connection, pipeline: str, ahead: Collection[date], model: Mapping[int, float]
+    connection: sa.Connection, pipeline: str, days: Collection[date], model: Mapping[int, float]
 ) -> None:
     """Record the model's number under each published override; delete results of these days whose
     overrides are no longer published.
@@ -102,7 +102,7 @@ def record_model_orders(
     `model` maps an override to the model's median.
     """
     book, results = tables.overrides.c, tables.override_results
-    override_ids = sa.select(book.id).where(book.pipeline == pipeline, book.target_date.in_(list(ahead)))
+    override_ids = sa.select(book.id).where(book.pipeline == pipeline, book.target_date.in_(list(days)))
     connection.execute(results.delete().where(results.c.override_id.in_(override_ids)))
     rows = [{"override_id": number, "model_orders": float(orders)} for number, orders in model.items()]
     if rows:

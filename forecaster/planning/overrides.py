@@ -119,16 +119,16 @@ def check_words(by: str, note: str) -> None:
             raise OverrideError(_("{name}: found {text}, wanted letters", name=name, text=shown(text)))
 
 
-def is_text(words: str) -> bool:
+def is_text(text: str) -> bool:
     """Return true if there are only letters, blanks and line ends, which every table and page can
     hold."""
-    return _NO_LETTERS.search(words) is None
+    return _NO_LETTERS.search(text) is None
 
 
 def shown(text: object) -> str:
     """Return user input in quotes, shortened for a message."""
-    words = repr(text)
-    return words if len(words) <= _SHOWN else words[: _SHOWN - 1] + "…"
+    literal = repr(text)
+    return literal if len(literal) <= _SHOWN else literal[: _SHOWN - 1] + "…"
 
 
 def active_overrides(overrides: Iterable[Override], day: date) -> dict[Cell, Override]:

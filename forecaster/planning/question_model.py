@@ -61,11 +61,11 @@ def supposed_window(
     window = panel.window(lookback, places)
     if supposed is None or steps is None:
         return window
-    opened, names, ahead = supposed.kind == OPEN, panel.encoding.covariates, lookback + steps
+    opened, names, columns = supposed.kind == OPEN, panel.encoding.covariates, lookback + steps
     if supposed.kind in (CLOSED, OPEN):
-        window["open"][:, ahead] = float(opened)
+        window["open"][:, columns] = float(opened)
     changed = "open" if supposed.kind in (CLOSED, OPEN) else supposed.kind
     if changed in names:
         value = float(opened) if supposed.kind in (CLOSED, OPEN) else supposed.value
-        window["covariates"][:, ahead, names.index(changed)] = value
+        window["covariates"][:, columns, names.index(changed)] = value
     return window

@@ -114,8 +114,8 @@ def refresh_within(
     ):
         try:
             inputs = saved_inputs.read(paths.saved_inputs, publication.desk)
-            told = told_crews(connection, pipeline, inputs.staffing, publication.cutoff)
-            revised, remark = with_overrides(publication, active, inputs, datetime.now(UTC), told, by_people)
+            binding = told_crews(connection, pipeline, inputs.staffing, publication.cutoff)
+            revised, remark = with_overrides(publication, active, inputs, datetime.now(UTC), binding, by_people)
         except DeskError as error:
             trouble = error
     changed = _update_rows(connection, head, publication, revised, keys.sealing(paths.folder))
@@ -130,18 +130,18 @@ def with_overrides(
     active: Mapping[Cell, Override],
     inputs: SavedInputs,
     now: datetime,
-    told: BindingCrews = NOBODY,
+    binding: BindingCrews = NOBODY,
     by_people: tuple[Any, Any] = ({}, {}),
 ) -> tuple[Publication, str | None]:
     """Return the publication as if made with exactly these overrides, and a remark on what could
-    not be done. Crews whose change is not worth its cost stay. `told` are crews of the published
+    not be done. Crews whose change is not worth its cost stay. `binding` are crews of the published
     schedule, `by_people` people's shifts set by hand, and their wishes."""
-    model, overrides_at, forecast, crews, roster = overridden_roster(publication, active, inputs, now, told)
+    model, overrides_at, forecast, crews, roster = overridden_roster(publication, active, inputs, now, binding)
     roster_at = rosters.published_rosters(roster, forecast, crews, now) if roster else {}
     # Vans are shared: if one override of a day changes, the day is recomputed for all depots.
     expected, current = _expected_overrides(publication, active), _published_overrides(publication)
     moved = {cell[1] for cell in expected.keys() | current.keys() if expected.get(cell) != current.get(cell)}
-    moved |= _days_of_other_crews(publication, told.by_hand)
+    moved |= _days_of_other_crews(publication, binding.by_hand)
     rows = {depot: row for row, depot in enumerate(model.depot_ids)}
 
     def update_depot(depot: PublishedDepot) -> PublishedDepot:
@@ -218,19 +218,19 @@ def overridden_roster(
     active: Mapping[Cell, Override],
     inputs: SavedInputs,
     now: datetime,
-    told: BindingCrews = NOBODY,
+    binding: BindingCrews = NOBODY,
 ) -> OverriddenRoster:
-    """Roster of a publication with these overrides; `told` are the published schedule's crews."""
+    """Roster of a publication with these overrides; `binding` are the published schedule's crews."""
     model = model_forecast(publication, inputs.panel)
     overrides_at = apply.locate_overrides(model, active, openable_days(publication).__contains__)
     forecast = apply.apply_overrides(model, overrides_at)
-    crews = published_crews(publication, forecast, inputs, now, told)
+    crews = published_crews(publication, forecast, inputs, now, binding)
     roster = rosters.roster_for(forecast, inputs.panel, inputs.staffing, crews, inputs.shares)
     return OverriddenRoster(model, overrides_at, forecast, crews, roster)
 
 
 def published_crews(
-    publication: Publication, forecast: Forecast, inputs: SavedInputs, now: datetime, told: BindingCrews = NOBODY
+    publication: Publication, forecast: Forecast, inputs: SavedInputs, now: datetime, binding: BindingCrews = NOBODY
 ) -> PublishedCrews | None:
     """Crews shown by the publication, if changing them is declared to cost something."""
     if inputs.staffing is None:
@@ -238,7 +238,7 @@ def published_crews(
     crews = changes.published_crews(publication.depots, forecast, inputs.staffing, publication.timezone, now)
     zones = {depot.depot_id: depot.timezone for depot in publication.depots if depot.timezone}
     return scheduled_crews(
-        crews, told, forecast, inputs.staffing, zones, publication.timezone, noticed(publication, now)
+        crews, binding, forecast, inputs.staffing, zones, publication.timezone, noticed(publication, now)
     )
 
 
@@ -255,7 +255,7 @@ def told_crews(connection: sa.Connection, pipeline: str, staffing: Staffing | No
 
 def scheduled_crews(
     crews: PublishedCrews | None,
-    told: BindingCrews,
+    binding: BindingCrews,
     forecast: Forecast,
     staffing: Staffing,
     zones: Mapping[str, str],
@@ -264,9 +264,9 @@ def scheduled_crews(
 ) -> PublishedCrews | None:
     """Published crews, replaced by those of the schedule with the premiums of `now`, and those by
     crews set by hand."""
-    if told.scheduled:
-        crews = plugin("notice").with_schedule(crews, told.scheduled, forecast, staffing, zones, timezone, now)
-    return with_set_crews(crews, told.by_hand, forecast, staffing) if told.by_hand else crews
+    if binding.scheduled:
+        crews = plugin("notice").with_schedule(crews, binding.scheduled, forecast, staffing, zones, timezone, now)
+    return with_set_crews(crews, binding.by_hand, forecast, staffing) if binding.by_hand else crews
 
 
 def record_changes(
@@ -362,8 +362,8 @@ def _update_rows(
     for old, new in zip(before.depots, after.depots, strict=True):
         for was, day in zip(old.days, new.days, strict=True):
             if was != day:
-                here = (days.c.depot_id == old.depot_id, days.c.target_date == day.target_date)
-                connection.execute(days.update().where(of_publication, *here).values(**records.of_day(day)))
+                filters = (days.c.depot_id == old.depot_id, days.c.target_date == day.target_date)
+                connection.execute(days.update().where(of_publication, *filters).values(**records.of_day(day)))
                 changed += 1
         if old.weeks != new.weeks:
             connection.execute(weeks.where(of_depot.depot_id == old.depot_id).values(weeks=list(map(list, new.weeks))))

@@ -156,14 +156,14 @@ def write(folder: Path, inputs: SavedInputs) -> str:
         "staffing": inputs.staffing.model_dump(mode="json") if inputs.staffing else None,
     }
     if (canary := inputs.canary) is not None:
-        own = canary.panel is not inputs.panel
+        differs = canary.panel is not inputs.panel
         metadata["canary"] = {
             "bundle": canary.bundle,
             "cohort": sorted(canary.cohort),
             "strangers": sorted(canary.strangers),
-            "panel": _metadata_of(canary.panel) if own else None,
+            "panel": _metadata_of(canary.panel) if differs else None,
         }
-        arrays |= {f"{_CANARY}{name}": array for name, array in _arrays_of(canary.panel).items()} if own else {}
+        arrays |= {f"{_CANARY}{name}": array for name, array in _arrays_of(canary.panel).items()} if differs else {}
     content = _pack(arrays, metadata)
     name = artifact.digest(content)
     try:
@@ -223,7 +223,7 @@ def _panel_of(saved_arrays: Mapping[str, Any], metadata: Mapping[str, Any], pref
         horizon=metadata["horizon"],
         encoding=Encoding.from_json(metadata["encoding"]),
         calendar_names=tuple(metadata["calendar_names"]),
-        attributes={key: tuple(words) for key, words in metadata["attributes"].items()},
+        attributes={key: tuple(values) for key, values in metadata["attributes"].items()},
         doubt=saved_arrays.get(f"{prefix}{_DOUBT}"),
         **arrays,
     )
@@ -243,9 +243,9 @@ def _file(folder: Path, name: str) -> Path:
 def _pack(arrays: Mapping[str, Any], metadata: Mapping[str, Any]) -> bytes:
     """Pack an .npz file with a fixed date, so that equal inputs have equal names."""
     out = io.BytesIO()
-    words = np.frombuffer(json.dumps(metadata, sort_keys=True).encode(), np.uint8)
+    metadata_bytes = np.frombuffer(json.dumps(metadata, sort_keys=True).encode(), np.uint8)
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        for name, array in {**arrays, "says": words}.items():
+        for name, array in {**arrays, "says": metadata_bytes}.items():
             member = io.BytesIO()
             np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
             info = zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0))

@@ -69,12 +69,12 @@ def read_changes(
     connection: sa.Connection, pipeline: str, since: date, depot_id: str | None = None
 ) -> list[ScheduleChange]:
     """Publications and changes of days from `since` on, oldest first; of one depot or all."""
-    told: dict[Cell, ShiftCrews] = {}
+    crews: dict[Cell, ShiftCrews] = {}
     changes = []
     for row in _rows(connection, pipeline, since, depot_id):
         cell = row.depot_id, row.target_date
-        changes.append(ScheduleChange(*cell, row.at, row.by, told.get(cell, {}), row.crews, row.premium, row.saving))
-        told[cell] = row.crews
+        changes.append(ScheduleChange(*cell, row.at, row.by, crews.get(cell, {}), row.crews, row.premium, row.saving))
+        crews[cell] = row.crews
     return changes
 
 
@@ -92,12 +92,12 @@ def publish_days(
 
     Return the number of new days; a day published before keeps its notice.
     """
-    told = read_told(connection, pipeline, days[0])
+    scheduled_crews = read_told(connection, pipeline, days[0])
     rows = [
         _row(pipeline, (depot.depot_id, day.target_date), at, by, _crews(day, staffing))
         for depot in depots
         for day in depot.days
-        if days[0] <= day.target_date <= days[1] and (depot.depot_id, day.target_date) not in told
+        if days[0] <= day.target_date <= days[1] and (depot.depot_id, day.target_date) not in scheduled_crews
         if day.drivers is not None
     ]
     if rows:
@@ -116,22 +116,22 @@ def record_changes(
     a change. `at` is the instant of writing.
     """
     rows_told = _rows(connection, publication.pipeline, publication.cutoff)
-    told = {(row.depot_id, row.target_date): row for row in rows_told}
+    latest_rows = {(row.depot_id, row.target_date): row for row in rows_told}
     plans = {plan.depot_id: plan for plan in publication.plans}
     by_people: frozenset[tuple[str, date, str]] = frozenset()
-    if plans and told:
+    if plans and latest_rows:
         by_people = plugin("people.days").read_by_people(connection, publication.pipeline, publication.cutoff)
     rows = []
-    for depot in publication.depots if told else ():
+    for depot in publication.depots if latest_rows else ():
         zone = ZoneInfo(depot.timezone or publication.timezone)
         for day in depot.days:
             cell = depot.depot_id, day.target_date
-            if cell not in told or day.target_date < noticed.astimezone(zone).date():
+            if cell not in latest_rows or day.target_date < noticed.astimezone(zone).date():
                 continue
-            before, after = told[cell].crews, _crews(day, staffing)
+            before, after = latest_rows[cell].crews, _crews(day, staffing)
             plan, owed = plans.get(depot.depot_id), _Premiums(staffing, day.target_date, zone, noticed)
-            plan = plan if plan and _was_planned(plan, told[cell].at) else None
-            moves = _moves(plan, day.target_date, told[cell].at, by_people) if plan else []
+            plan = plan if plan and _was_planned(plan, latest_rows[cell].at) else None
+            moves = _moves(plan, day.target_date, latest_rows[cell].at, by_people) if plan else []
             if before != after or moves:
                 premium = owed.of_people(moves) if plan else owed.of_crews(before, after)
                 saving = _cost(before, day, publication, staffing) - _cost(after, day, publication, staffing)
@@ -175,16 +175,16 @@ def drivers_changed(before: ShiftCrews, after: ShiftCrews) -> int:
 def _week_state(monday: date, changes: list[ScheduleChange], cells: Collection[Cell]) -> WeekState:
     published = [change for change in changes if change.premium is None]
     since = [change for change in changes if change.premium is not None]
-    told = {(change.depot_id, change.target_date) for change in published}
+    published_cells = {(change.depot_id, change.target_date) for change in published}
     state: State = "draft" if not published else "changed" if since else "published"
     return WeekState(
         monday,
         state,
-        len(told),
-        sum(1 for cell in cells if _monday(cell[1]) == monday and cell not in told),
+        len(published_cells),
+        sum(1 for cell in cells if _monday(cell[1]) == monday and cell not in published_cells),
         max((change.at for change in published), default=None),
         tuple(sorted({change.by for change in published})),
-        len({depot for depot, _ in told}),
+        len({depot for depot, _ in published_cells}),
         sum(max(drivers_changed(change.before, change.crews), 1) for change in since),
         round(sum(change.premium or 0.0 for change in since), 2),
     )
@@ -274,12 +274,12 @@ class _Premiums:
 
 def _cost(crews: ShiftCrews, day: PublishedDay, publication: Publication, staffing: Staffing) -> float:
     """Expected cost of missing and idle drivers with these crews."""
-    whole = Need.of(np.array(day.quantiles), publication.levels, staffing.orders_per_driver)
+    day_need = Need.of(np.array(day.quantiles), publication.levels, staffing.orders_per_driver)
     learned = day.roster.shares if day.roster else None
     shares: Mapping[str, float] = dict(learned.shares) if learned else _declared(staffing)
     if not shares or set(crews) != set(shares):
-        return float(whole.cost(np.asarray(sum(crews.values()), np.int32), staffing))
-    needs = {name: Need(np.round(whole.knots * share, DIGITS), whole.levels) for name, share in shares.items()}
+        return float(day_need.cost(np.asarray(sum(crews.values()), np.int32), staffing))
+    needs = {name: Need(np.round(day_need.knots * share, DIGITS), day_need.levels) for name, share in shares.items()}
     return sum(float(needs[name].cost(np.asarray(crew, np.int32), staffing)) for name, crew in crews.items())
 
 

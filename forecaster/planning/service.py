@@ -186,7 +186,7 @@ def save_group(
     as `save` and `OverrideGroup.expand`; LedgerError.
     """
     with _ledger(spec) as ledger:
-        chosen, head = head, head or ledger.current(spec.name)
+        requested_head, head = head, head or ledger.current(spec.name)
         if head is None:
             raise OverrideError(_("nothing has been published yet; wanted a published day to override"))
         proposals, closed = group.expand(_depots(ledger, head, group), head.levels)
@@ -198,13 +198,13 @@ def save_group(
                 connection.exec_driver_sql("select pg_advisory_xact_lock(7261132)")
             at = now or datetime.now(UTC)
             same = override_table.read_same(connection, spec.name, proposals)
-            written = tuple(
+            saved_overrides = tuple(
                 override or override_table.write(connection, spec.name, proposed, at)
                 for override, proposed in zip(same, proposals, strict=True)
             )
             if beside is not None:
                 beside(connection)
-            change = GroupChange(written, closed, _bring_into_line(connection, spec, chosen))
+            change = GroupChange(saved_overrides, closed, _bring_into_line(connection, spec, requested_head))
             if audit is not None and not all(same):
                 audit(connection, change)
             return change

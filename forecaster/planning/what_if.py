@@ -206,13 +206,13 @@ class Questions:
         that made them is not available.
         """
         numbers = {cell: override.orders for cell, override in self._at.items()}
-        strangers = self._strangers()
-        known = [row for row in rows if row not in strangers]
-        for missing in in_chunks([row for row in known if not self._computed[row]]):
+        unknown_rows = self._strangers()
+        known_rows = [row for row in rows if row not in unknown_rows]
+        for missing in in_chunks([row for row in known_rows if not self._computed[row]]):
             self._quantiles[missing] = self._compute(missing, None, None).quantiles[missing]
             self._computed[missing] = True
         quantiles = self._model.quantiles.copy()
-        quantiles[known] = self._quantiles[known]
+        quantiles[known_rows] = self._quantiles[known_rows]
         return apply.with_orders(replace(self._model, quantiles=quantiles), numbers)
 
     def _strangers(self) -> frozenset[int]:
@@ -284,8 +284,8 @@ class Questions:
             raise BundleError(f"the model cannot be asked: {self._missing}", for_readers=for_readers)
         for depot_id in supposed.depot_ids:
             if depot_id in self._inputs.of(depot_id).strangers:
-                stranger = _("the model has no forecast of {depot}, which it was not trained on", depot=depot_id)
-                raise BundleError(stranger, for_readers=stranger)
+                message = _("the model has no forecast of {depot}, which it was not trained on", depot=depot_id)
+                raise BundleError(message, for_readers=message)
         names = panel.encoding.covariates
         if supposed.kind not in (*names, CLOSED, OPEN):
             raise OverrideError(

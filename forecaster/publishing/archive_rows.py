@@ -33,16 +33,16 @@ def rows(result: ForecastResult, overrides: Mapping[tuple[int, int], Override], 
     return _table("forecasts", columns)
 
 
-def canary_rows(digest: str | None, beside: Beside, run_id: str, now: datetime) -> pa.Table:
+def canary_rows(digest: str | None, comparison: Beside, run_id: str, now: datetime) -> pa.Table:
     """Return the rows of champion and canary for all depots; `digest` is the champion's."""
     parts = []
     for role, forecast, bundle in (
-        (CHAMPION, beside.champion, digest),
-        (CANARY, beside.canary.forecast, beside.canary.digest),
+        (CHAMPION, comparison.champion, digest),
+        (CANARY, comparison.canary.forecast, comparison.canary.digest),
     ):
         count = forecast.quantiles.shape[0] * forecast.quantiles.shape[1]
-        named = {"role": pa.repeat(role, count), "bundle": pa.repeat(pa.scalar(bundle, pa.string()), count)}
-        parts.append(_table("canary_forecasts", _columns(forecast, run_id, now) | named))
+        role_columns = {"role": pa.repeat(role, count), "bundle": pa.repeat(pa.scalar(bundle, pa.string()), count)}
+        parts.append(_table("canary_forecasts", _columns(forecast, run_id, now) | role_columns))
     return pa.concat_tables(parts)
 
 

@@ -106,8 +106,8 @@ def newcomers(panel: Panel, trained_on: Collection[str], statics: Collection[str
     new = np.array([depot not in trained for depot in panel.depot_ids], bool)
     blank = np.zeros(len(new), bool)
     if statics:
-        words = [panel.attributes.get(name, ("",) * len(new)) for name in statics]
-        blank = np.array([not any(words_of_depot) for words_of_depot in zip(*words, strict=True)], bool)
+        columns = [panel.attributes.get(name, ("",) * len(new)) for name in statics]
+        blank = np.array([not any(words_of_depot) for words_of_depot in zip(*columns, strict=True)], bool)
     ids = np.asarray(panel.depot_ids, object)
     return Newcomers(tuple(ids[new & ~blank]), tuple(ids[new & blank]), new & blank)
 

@@ -23,10 +23,10 @@ def obstacles(spec: Spec, manifest: Mapping[str, Any]) -> str | None:
     if horizon != spec.horizon:
         template = N_("the champion forecasts {days}, the pipeline file wants {wanted}")
         reasons.append(sentence(template, days=counted(horizon, "{n} day", "{n} days"), wanted=spec.horizon))
-    if gone := _covariates(manifest) - {*spec.calendar.known_future}:
-        one = N_("the champion reads the known-future covariate {names}, which the pipeline file does not have")
+    if missing := _covariates(manifest) - {*spec.calendar.known_future}:
+        singular = N_("the champion reads the known-future covariate {names}, which the pipeline file does not have")
         several = N_("the champion reads the known-future covariates {names}, which the pipeline file does not have")
-        reasons.append(sentence(one if len(gone) == 1 else several, names=_names(gone)))
+        reasons.append(sentence(singular if len(missing) == 1 else several, names=_names(missing)))
     if not reasons:
         return None
     return sentence(N_("{reasons}; the next night trains one"), reasons=joined(reasons) or "")
@@ -35,15 +35,15 @@ def obstacles(spec: Spec, manifest: Mapping[str, Any]) -> str | None:
 def differences(spec: Spec, manifest: Mapping[str, Any]) -> list[str]:
     """Differences between a usable champion and the pipeline file, as sentences."""
     texts = list[str]()
-    levels, wanted = tuple(manifest["levels"]), tuple(spec.model.quantiles)
-    if levels != wanted:
+    levels, declared_levels = tuple(manifest["levels"]), tuple(spec.model.quantiles)
+    if levels != declared_levels:
         template = N_(
             "The champion forecasts the quantiles {levels}, the pipeline file wants {wanted}; it stays in use until "
             "a night admits another."
         )
-        texts.append(sentence(template, levels=_numbers(levels), wanted=_numbers(wanted)))
+        texts.append(sentence(template, levels=_numbers(levels), wanted=_numbers(declared_levels)))
     if new := {*spec.calendar.known_future} - _covariates(manifest) - _declared(spec, manifest):
-        one = N_(
+        singular = N_(
             "The champion was trained without the known-future covariate {names}; it stays in use until a night "
             "admits another."
         )
@@ -51,7 +51,7 @@ def differences(spec: Spec, manifest: Mapping[str, Any]) -> list[str]:
             "The champion was trained without the known-future covariates {names}; it stays in use until a night "
             "admits another."
         )
-        texts.append(sentence(one if len(new) == 1 else several, names=_names(new)))
+        texts.append(sentence(singular if len(new) == 1 else several, names=_names(new)))
     trained = [name for name, _ in manifest["encoding"]["statics"]]
     static = spec.depots.static if spec.depots else ()
     if {*trained} != {*static}:

@@ -82,7 +82,7 @@ def published_depots(
     panel, timezones = result.panel, depot_timezones(knowledge)
     roster = rosters.plan(forecast, panel, spec, crews, shares)
     roster_at = rosters.published_rosters(roster, forecast, crews, now) if roster else {}
-    first, beside = max(panel.history - RECENT_DAYS, 0), result.beside
+    first, comparison = max(panel.history - RECENT_DAYS, 0), result.beside
     names = (*spec.depots.static, *spec.depots.levels) if spec.depots else ()
     for row, depot_id in enumerate(panel.depot_ids):
         if not panel.open[row, first:].any():
@@ -103,7 +103,7 @@ def published_depots(
         marks = tuple(PublishedMark(mark.date, mark.kind, mark.name) for mark in panel.marks.of(row))
         attributes = {name: panel.attributes[name][row] for name in names}
         tier: Tier | None = "fallback" if depot_id in result.strangers else None
-        canary = beside.canary.digest if beside and depot_id in beside.cohort else None
+        canary = comparison.canary.digest if comparison and depot_id in comparison.cohort else None
         yield PublishedDepot(
             depot_id, days, _recent_days(panel, row, first), attributes, marks, timezones.get(depot_id), tier, canary
         )

@@ -164,9 +164,9 @@ def _swap_inputs(
     else:
         actuals = _align_medians(earlier.forecast(today), result.forecast)
         weights = _nan_where_missing(_with_earlier_calibration(earlier, spec, result), reproduced)
-    strangers = np.array([depot in earlier.inputs.strangers for depot in result.panel.depot_ids], bool)
+    is_unknown = np.array([depot in earlier.inputs.strangers for depot in result.panel.depot_ids], bool)
     gaps = (
-        np.isnan(reproduced) | strangers[:, None]
+        np.isnan(reproduced) | is_unknown[:, None]
     )  # the seasonal naive was published for depots unknown to the earlier model
     reproduced, calendar, restated, actuals = (
         np.where(gaps, model, m) for m in (reproduced, calendar, restated, actuals)
@@ -183,8 +183,8 @@ def _with_earlier_calibration(earlier: EarlierPublication, spec: Spec, result: F
     assert result.choice.bundle is not None  # it has a digest
     bundle = bundles.load(result.choice.bundle, spec.paths.folder)
     medians = recalibrate.medians(tonight, result.panel, bundle, earlier.bundle)
-    strangers = np.array([depot in result.strangers for depot in result.panel.depot_ids], bool)
-    return np.where(strangers[:, None], tonight.astype(float), medians)
+    is_unknown = np.array([depot in result.strangers for depot in result.panel.depot_ids], bool)
+    return np.where(is_unknown[:, None], tonight.astype(float), medians)
 
 
 def _with_known_future(then: Panel, now: Panel) -> Panel:

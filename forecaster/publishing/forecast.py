@@ -71,9 +71,9 @@ class ForecastResult:
         same model."""
         if self.beside is None:
             return (self,)
-        others = [depot for depot in self.panel.depot_ids if depot not in self.beside.cohort]
+        champion_depots = [depot for depot in self.panel.depot_ids if depot not in self.beside.cohort]
         champion = replace(self, forecast=self.beside.champion, beside=None)
-        return champion.among(others), self.beside.canary.among(sorted(self.beside.cohort))
+        return champion.among(champion_depots), self.beside.canary.among(sorted(self.beside.cohort))
 
     def among(self, depot_ids: Collection[str]) -> ForecastResult:
         """Return the same result for these depots only."""
@@ -241,8 +241,10 @@ def predicted_by(predictor: Predictor, panel: Panel, spec: Spec, choice: ModelCh
     held_back = tuple(Note(*texts) for texts in odd)
     notes = [*new.notes(), *differing(spec, predictor), *held_back]
     predicted = naive_where(predicted, panel, new.rows)
-    strangers, lookback = frozenset(new.strangers), predictor.bundle.lookback
-    return ForecastResult(predicted, panel, choice, digest, notes, lookback, strangers, seconds, held_back=held_back)
+    unknown_depots, lookback = frozenset(new.strangers), predictor.bundle.lookback
+    return ForecastResult(
+        predicted, panel, choice, digest, notes, lookback, unknown_depots, seconds, held_back=held_back
+    )
 
 
 def differing(spec: Spec, predictor: Predictor) -> list[Note]:

@@ -86,8 +86,8 @@ class PublishedForecast:
 def kept(head: Head, forecast: Forecast, depots: int, notes: Iterable[Note]) -> PublishedForecast:
     """Report of a forecast that is not published, because `head` stays."""
     cutoff, note = head.cutoff.isoformat(), joined((note.text for note in notes), " ")
-    shown = (head.publication_id, head.tier, head.model, head.bundle_digest, cutoff)
-    return PublishedForecast(*shown, depots, note, forecast, caveats.outdated(head))
+    head_fields = (head.publication_id, head.tier, head.model, head.bundle_digest, cutoff)
+    return PublishedForecast(*head_fields, depots, note, forecast, caveats.outdated(head))
 
 
 def to_table(published: PublishedForecast) -> pa.Table:

@@ -39,15 +39,15 @@ def publish_past(spec: Spec, *, as_of: datetime, run_id: str) -> PublishedForeca
     Raises as `publish`.
     """
     with Ledger.open(spec.ledger_url) as ledger:
-        choice, shown = choose(spec, ledger), ledger.current(spec.name)
+        choice, head = choose(spec, ledger), ledger.current(spec.name)
     unseen = _is_unseen(choice, spec, as_of)
     choice, note = (replace(choice, trial=None), NOTE) if unseen else (choose_as_of(spec, as_of, None), None)
     try:
         knowledge = read_as_of(spec, as_of=as_of)
     except NoUsableData:
-        if shown is None:
+        if head is None:
             raise
-        knowledge, note = _replayed(spec, as_of, tonight=shown.as_of), f"{note} {REPLAYED}" if note else REPLAYED
+        knowledge, note = _replayed(spec, as_of, tonight=head.as_of), f"{note} {REPLAYED}" if note else REPLAYED
     return publish(spec, choice, as_of=as_of, run_id=run_id, note=note, onto_page=False, knowledge=knowledge)
 
 
@@ -63,8 +63,8 @@ def _is_unseen(choice: ModelChoice, spec: Spec, as_of: datetime) -> bool:
     """Return true if the model was trained and validated only on days before this morning."""
     if choice.bundle is None:
         return True  # the seasonal naive has seen nothing
-    seen = bundles.load(choice.bundle, spec.paths.folder).manifest["training"].get("validated_until")
-    return seen is not None and date.fromisoformat(seen) < as_of.astimezone(spec.zone).date()
+    validated_until = bundles.load(choice.bundle, spec.paths.folder).manifest["training"].get("validated_until")
+    return validated_until is not None and date.fromisoformat(validated_until) < as_of.astimezone(spec.zone).date()
 
 
 def publish_again(spec: Spec, *, as_of: datetime, run_id: str, promoted_by: str) -> PublishedForecast:

@@ -42,7 +42,7 @@ def predict(
     bundle is unusable, Busy while another run is at work, NoUsableData if nothing is known by
     `as_of`, LakeError if the lake is unreadable, LedgerError if the ledger is not writable.
     """
-    instant, lost = as_of or datetime.now(UTC), run_start.lost_ledger(spec)
+    instant, ledger_remark = as_of or datetime.now(UTC), run_start.lost_ledger(spec)
     with Ledger.open(spec.ledger_url) as ledger:
         choice = None
         if bundle is not None:
@@ -76,7 +76,7 @@ def predict(
         except BaseException as error:
             ledger.finish_run(new_run_id, "failed", 1, of_error(error))
             raise
-        remarks = (lost, published.remark, newer and caveats.newer(newer, spec.zone))
+        remarks = (ledger_remark, published.remark, newer and caveats.newer(newer, spec.zone))
         published = replace(published, remark=joined(text for text in remarks if text))
         degraded = published.tier in WITHOUT_OWN_MODEL or published.trouble is not None
         ledger.note(new_run_id, bundle_digest=published.bundle_digest, measures=resource_usage.usage("predict"))

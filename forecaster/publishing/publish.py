@@ -225,13 +225,17 @@ class PublicationDraft:
         if not self.onto_page:
             return crews
         with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
-            told = refresh.told_crews(connection, spec.name, spec.staffing, self.result.panel.cutoff)
-        if told.scheduled and (trouble := plugin("notice").of_other_shifts(told.scheduled, spec.staffing)):
+            binding_crews = refresh.told_crews(connection, spec.name, spec.staffing, self.result.panel.cutoff)
+        if binding_crews.scheduled and (
+            trouble := plugin("notice").of_other_shifts(binding_crews.scheduled, spec.staffing)
+        ):
             troubles.add(trouble)
-        if trouble := other_shifts(SET_FOR_OTHER_SHIFTS, told.by_hand, spec.staffing):
+        if trouble := other_shifts(SET_FOR_OTHER_SHIFTS, binding_crews.by_hand, spec.staffing):
             troubles.add(trouble)
         zones = content.depot_timezones(self.knowledge)
-        return refresh.scheduled_crews(crews, told, overridden, spec.staffing, zones, spec.timezone, self.as_of)
+        return refresh.scheduled_crews(
+            crews, binding_crews, overridden, spec.staffing, zones, spec.timezone, self.as_of
+        )
 
     def _plan_weeks(
         self,
@@ -300,11 +304,11 @@ def tell_of_namesake(ledger: Ledger, publication: Publication, troubles: Trouble
     head, ids = ledger.current(publication.pipeline), [depot.depot_id for depot in publication.depots]
     if head is None or ledger.depots(head.publication_id, ids[:50]) or ledger.depots(head.publication_id, ids):
         return
-    others = N_(
+    template = N_(
         "the publication before it, by run {run}, has none of these depots: where another pipeline of this ledger is "
         "called {name}, too, give one of them a name of its own"
     )
-    troubles.add(sentence(others, run=head.run_id, name=publication.pipeline))
+    troubles.add(sentence(template, run=head.run_id, name=publication.pipeline))
 
 
 def _published_today(spec: Spec, as_of: datetime, run_id: str) -> tuple[PublishedDepot, ...]:

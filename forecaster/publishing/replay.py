@@ -44,8 +44,8 @@ class ReplayReport:
     def lines(self) -> Iterator[str]:
         """Lines of the report for the terminal; only the first differences."""
         depots = count(len(self.result.forecast.depot_ids), "depot")
-        what = f"{self.run.run_id}: {depots} from {self.run.bundle_digest or NAIVE}"
-        yield f"{what}, cutoff {self.result.forecast.cutoff}"
+        heading = f"{self.run.run_id}: {depots} from {self.run.bundle_digest or NAIVE}"
+        yield f"{heading}, cutoff {self.result.forecast.cutoff}"
         yield from self.remarks
         if self.differences:
             yield f"{len(self.differences):,} of {self.values:,} values differ, by up to {self.largest:.2e}:"

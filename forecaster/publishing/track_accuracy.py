@@ -128,25 +128,25 @@ def _read_scored(
     place = {depot: row for row, depot in enumerate(panel.depot_ids)}
     row = np.array([place.get(depot, -1) for depot in table["depot_id"].to_pylist()], np.intp)
     day = (table["target_date"].to_numpy().astype("datetime64[D]") - panel.days[0]).astype(np.intp)
-    ahead = table["horizon"].to_numpy().astype(np.intp)
+    horizon = table["horizon"].to_numpy().astype(np.intp)
     tier = np.array([TIERS.index(name) for name in table["tier"].to_pylist()], np.intp)
     quantiles = _range_and_median(table)
     # Of a resumed run the last rows count; removed depots and days before the panel do not.
-    usable = _latest_rows(row, day, ahead, table["recorded_at"].to_numpy()) & (row >= 0) & (day >= 0)
-    row, day, ahead, tier, quantiles = row[usable], day[usable], ahead[usable], tier[usable], quantiles[usable]
+    usable = _latest_rows(row, day, horizon, table["recorded_at"].to_numpy()) & (row >= 0) & (day >= 0)
+    row, day, horizon, tier, quantiles = row[usable], day[usable], horizon[usable], tier[usable], quantiles[usable]
     counts = np.where(panel.open[:, : panel.history], panel.demand, np.nan).astype(float)
     # a count that is a lower bound of demand cannot score a forecast of demand
     actual = np.where(panel.is_capped, np.nan, counts)[row, day]
-    naive = _naive_forecast(counts, row, day, ahead)
+    naive = _naive_forecast(counts, row, day, horizon)
     # All models are scored on the same days: those with known count, naive forecast and range.
     usable_rows = np.isfinite(actual) & np.isfinite(naive) & np.isfinite(quantiles).all(axis=1)
     low, median, high = quantiles[usable_rows].T
-    row, day, ahead = row[usable_rows], day[usable_rows], ahead[usable_rows]
+    row, day, horizon = row[usable_rows], day[usable_rows], horizon[usable_rows]
     # The other system's last forecast by the morning of ours counts.
-    morning = panel.days[0].astype("datetime64[D]").astype(np.int64) + day - ahead + 1
+    morning = panel.days[0].astype("datetime64[D]").astype(np.int64) + day - horizon + 1
     other = np.full(len(row), np.nan) if rival is None else rival.by(row, day, morning)
     actual, naive, tier = actual[usable_rows], naive[usable_rows], tier[usable_rows]
-    return ScoredForecasts(row, day, ahead, actual, median, low, high, naive, other, tier)
+    return ScoredForecasts(row, day, horizon, actual, median, low, high, naive, other, tier)
 
 
 def _range_and_median(table: pa.Table) -> NDArray[np.float64]:
@@ -166,11 +166,11 @@ def _range_and_median(table: pa.Table) -> NDArray[np.float64]:
 
 
 def _latest_rows(
-    row: NDArray[np.intp], day: NDArray[np.intp], ahead: NDArray[np.intp], at: NDArray[np.datetime64]
+    row: NDArray[np.intp], day: NDArray[np.intp], horizon: NDArray[np.intp], at: NDArray[np.datetime64]
 ) -> NDArray[np.bool_]:
     """Mask of the last row of each depot, day and horizon."""
-    order = np.lexsort((at, ahead, day, row))
-    key = np.stack([row, day, ahead], axis=1)[order]
+    order = np.lexsort((at, horizon, day, row))
+    key = np.stack([row, day, horizon], axis=1)[order]
     last = np.ones(len(order), np.bool_)
     last[:-1] = (key[1:] != key[:-1]).any(axis=1)
     latest = np.zeros(len(order), np.bool_)
@@ -179,11 +179,11 @@ def _latest_rows(
 
 
 def _naive_forecast(
-    counts: NDArray[np.float64], row: NDArray[np.intp], day: NDArray[np.intp], ahead: NDArray[np.intp]
+    counts: NDArray[np.float64], row: NDArray[np.intp], day: NDArray[np.intp], horizon: NDArray[np.intp]
 ) -> NDArray[np.float64]:
     """Last known count of the same weekday up to each forecast's cutoff; NaN if none is known."""
     naive = np.full(len(row), np.nan)
-    place = day - SEASON * -(-ahead // SEASON)
+    place = day - SEASON * -(-horizon // SEASON)
     for _ in range(MAX_WEEKS_BACK):
         missing = np.isnan(naive) & (place >= 0)
         naive[missing] = counts[row[missing], place[missing]]

@@ -81,14 +81,14 @@ def track_drift(spec: Spec, panel: Panel, run_id: str) -> str | None:
         recent = _assemble(panel, {**scored, **fresh}, former)
         with ledger.transaction() as connection:
             before = {(row.part, row.label, row.kind): row for row in rows.drifts(connection, spec.name)}
-        found, measures = judged(panel, recent)
-        found = [_since_first_told(row, before.get((row.part, row.label, row.kind))) for row in found]
+        drifts, measures = judged(panel, recent)
+        drifts = [_since_first_told(row, before.get((row.part, row.label, row.kind))) for row in drifts]
         with ledger.transaction() as connection:
             rows.replace_days(connection, spec.name, list(fresh.values()), keep_from=first)
-            rows.replace_drifts(connection, spec.name, found)
+            rows.replace_drifts(connection, spec.name, drifts)
         if measures:
             ledger.note(run_id, measures=measures)
-    return _sentence(found)
+    return _sentence(drifts)
 
 
 def judged(panel: Panel, recent: Recent) -> tuple[list[Drift], dict[str, Any]]:
@@ -96,8 +96,8 @@ def judged(panel: Panel, recent: Recent) -> tuple[list[Drift], dict[str, Any]]:
     depots = drift.judge(recent.scores, recent.actual, recent.median)
     of_depots = list(_of_rows(rows.DEPOT, panel.depot_ids, depots, recent.days))
     names, groups = _groups(panel)
-    known = np.isfinite(recent.scores)
-    sums = [[np.sum(values, axis=0, where=known & group[:, None]) for group in groups]
+    is_known = np.isfinite(recent.scores)
+    sums = [[np.sum(values, axis=0, where=is_known & group[:, None]) for group in groups]
             for values in (np.nan_to_num(recent.actual), np.nan_to_num(recent.median))]  # fmt: skip
     means = drift.group_means(recent.scores, groups)
     together = drift.judge(means, np.array(sums[0]), np.array(sums[1]), relative=False)
@@ -168,8 +168,8 @@ def _scores(table: pa.Table, actual: Doubles) -> tuple[Doubles, Doubles]:
         places = np.flatnonzero([row == of_rows for row in levels])
         values = table["quantiles"].take(pa.array(places)).combine_chunks().flatten().to_numpy(zero_copy_only=False)
         quantiles = values.reshape(len(places), len(of_rows)).astype(float)
-        came = np.where((quantiles > 0).any(axis=1), actual[places], np.nan)
-        scores[places] = pit.pit_scores(came, quantiles, of_rows)
+        open_actuals = np.where((quantiles > 0).any(axis=1), actual[places], np.nan)
+        scores[places] = pit.pit_scores(open_actuals, quantiles, of_rows)
         median[places] = quantiles[:, of_rows.index(0.5)]
     return scores, median
 
@@ -182,9 +182,9 @@ def _assemble(panel: Panel, scored: Mapping[date, ScoredDay], former: Mapping[st
         if (of_day := scored.get(day)) is None:
             continue
         at = np.array([place.get(former.get(depot, depot), -1) for depot in of_day.depots], np.intp)
-        there = at >= 0
+        is_present = at >= 0
         for array, values in ((scores, of_day.scores), (actual, of_day.actual), (median, of_day.median)):
-            array[at[there], column] = np.array(values, float)[there]
+            array[at[is_present], column] = np.array(values, float)[is_present]
     return Recent(days, scores, actual, median)
 
 
@@ -198,15 +198,15 @@ def _groups(panel: Panel) -> tuple[list[str], list[Bools]]:
     return ["", *names], [everything, *((cities == name) for name in names)]
 
 
-def _of_rows(part: str, labels: Sequence[str], found: drift.Drifts, days: Sequence[date]) -> Iterator[Drift]:
-    for row in np.flatnonzero(found.level).tolist():
-        since = days[int(found.first[row])]
+def _of_rows(part: str, labels: Sequence[str], drifts: drift.Drifts, days: Sequence[date]) -> Iterator[Drift]:
+    for row in np.flatnonzero(drifts.level).tolist():
+        since = days[int(drifts.first[row])]
         yield Drift(
-            part, labels[row], rows.LEVEL, int(found.level[row]), since, days[-1], float(found.ratio[row]), None
+            part, labels[row], rows.LEVEL, int(drifts.level[row]), since, days[-1], float(drifts.ratio[row]), None
         )
-    for row in np.flatnonzero(found.spread).tolist():
+    for row in np.flatnonzero(drifts.spread).tolist():
         yield Drift(
-            part, labels[row], rows.SPREAD, int(found.spread[row]), days[-1], days[-1], float(found.width[row]), None
+            part, labels[row], rows.SPREAD, int(drifts.spread[row]), days[-1], days[-1], float(drifts.width[row]), None
         )
 
 
@@ -217,10 +217,10 @@ def _inputs(
     and the shares of the network."""
     last = input_drift.YEAR + input_drift.WINDOW
     open_ = panel.open[:, : panel.history]
-    known = np.isfinite(panel.demand) & open_
-    business = input_drift.in_business(open_, known)[:, -last:]
-    lacking: dict[str, Bools] = {rows.UNKNOWN: (open_ & ~known)[:, -last:], rows.CLOSED: ~open_[:, -last:]}
-    found, of_network = list[Drift](), dict[str, input_drift.Share]()
+    is_known = np.isfinite(panel.demand) & open_
+    business = input_drift.in_business(open_, is_known)[:, -last:]
+    lacking: dict[str, Bools] = {rows.UNKNOWN: (open_ & ~is_known)[:, -last:], rows.CLOSED: ~open_[:, -last:]}
+    drifts, of_network = list[Drift](), dict[str, input_drift.Share]()
     for kind, days_lacking in lacking.items():
         for name, group in zip(names, groups, strict=True):
             share = input_drift.share(days_lacking[group], business[group])
@@ -228,20 +228,20 @@ def _inputs(
                 of_network[kind] = share
             if share.direction:
                 part = rows.CITY if name else rows.ALL
-                found.append(
+                drifts.append(
                     Drift(part, name, kind, share.direction, panel.cutoff, panel.cutoff, share.now, share.usual)
                 )
     means = panel.covariates[:, : panel.history].mean(axis=0) if len(panel.depot_ids) else np.zeros((0, 0))
     for of in input_drift.covariate_drifts(means.astype(float), panel.encoding.covariates):
-        found.append(
+        drifts.append(
             Drift(rows.COVARIATE, of.name, rows.INPUT, of.direction, panel.cutoff, panel.cutoff, of.now, of.usual)
         )
-    return found, of_network
+    return drifts, of_network
 
 
-def _by_direction(found: Sequence[Drift]) -> dict[str, int]:
+def _by_direction(drifts: Sequence[Drift]) -> dict[str, int]:
     return {
-        name: sum((row.kind, row.direction) == direction for row in found) for direction, name in DIRECTIONS.items()
+        name: sum((row.kind, row.direction) == direction for row in drifts) for direction, name in DIRECTIONS.items()
     }
 
 
@@ -252,22 +252,22 @@ def _since_first_told(row: Drift, before: Drift | None) -> Drift:
     return replace(row, since=min(before.since, row.since))
 
 
-def _sentence(found: Sequence[Drift]) -> str | None:
+def _sentence(drifts: Sequence[Drift]) -> str | None:
     """Sentence on drift for the outcome of the run: the counts, and the first ones by name."""
-    if not found:
+    if not drifts:
         return None
-    words = [_in_words(row) for row in found if row.part in (rows.ALL, rows.COVARIATE)]
-    cities = [row for row in found if row.part == rows.CITY]
-    depots = [row for row in found if row.part == rows.DEPOT]
+    texts = [_in_words(row) for row in drifts if row.part in (rows.ALL, rows.COVARIATE)]
+    cities = [row for row in drifts if row.part == rows.CITY]
+    depots = [row for row in drifts if row.part == rows.DEPOT]
     of_cities = counted(len(cities), "{n} city", "{n} cities")
     of_depots = counted(len(depots), "{n} depot", "{n} depots")
     for some, how_many in ((cities, of_cities), (depots, of_depots)):
         if some:
             ordered = sorted(some, key=lambda row: -abs(row.value - (row.usual or 1.0)))
-            named = [sentence(N_("{name} {drift}"), name=row.label, drift=_in_words(row)) for row in ordered[:NAMED]]
-            listed = joined([*named, "…"] if len(some) > NAMED else named, ", ") or ""
-            words.append(sentence(N_("{depots} ({names})"), depots=how_many, names=listed))
-    return sentence(N_("drift, shown on /health: {drifts}"), drifts=joined(words) or "")
+            names = [sentence(N_("{name} {drift}"), name=row.label, drift=_in_words(row)) for row in ordered[:NAMED]]
+            listed = joined([*names, "…"] if len(some) > NAMED else names, ", ") or ""
+            texts.append(sentence(N_("{depots} ({names})"), depots=how_many, names=listed))
+    return sentence(N_("drift, shown on /health: {drifts}"), drifts=joined(texts) or "")
 
 
 def _in_words(row: Drift) -> str:

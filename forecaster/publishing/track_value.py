@@ -95,7 +95,7 @@ def track_value(spec: Spec, panel: Panel, shares: ShiftShares | None = None, wor
             table = archive_by_current_id(_read(lake, version, days), former)
             reckoner = _Reckoner(spec, panel, origins, valued, digests, former, shares, worked)
             with ledger.transaction() as connection:
-                reckoned = [found for day in days if (found := reckoner.reckon(connection, table, day))]
+                reckoned = [result for day in days if (result := reckoner.reckon(connection, table, day))]
                 costs = [cost for _, of_day in reckoned for cost in of_day]
                 valued_days = [valued_day for valued_day, _ in reckoned]
                 value.replace_days(connection, spec.name, valued_days, costs, keep_from=first)
@@ -130,10 +130,10 @@ def _digests(panel: Panel, former: Mapping[str, str]) -> dict[date, str]:
     names = [f"{first_names.get(depot, depot)}\x1f{city}" for depot, city in zip(panel.depot_ids, cities, strict=True)]
     keys = np.array([int.from_bytes(sha256(name.encode()).digest()[:8], "little") for name in names], np.uint64)
     counts = np.where(panel.is_capped, panel.served, _counts(panel))  # an estimate may change with each run
-    known = np.isfinite(counts)
-    mixed = (keys[:, None] ^ np.where(known, counts, 0).view(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+    is_known = np.isfinite(counts)
+    mixed = (keys[:, None] ^ np.where(is_known, counts, 0).view(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(32))) * known
+    mixed = (mixed ^ (mixed >> np.uint64(32))) * is_known
     days: list[date] = panel.days[: panel.history].astype(object).tolist()
     return {day: f"{number:016x}" for day, number in zip(days, mixed.sum(axis=0).tolist(), strict=True)}
 
@@ -156,11 +156,11 @@ class _Reckoner:
         digests: Mapping[date, str],
         former: Mapping[str, str],
         shares: ShiftShares | None,
-        worked: WorkedHours | None,
+        worked_hours: WorkedHours | None,
     ) -> None:
         assert spec.staffing is not None
         self._spec, self._panel, self._origins, self._valued, self._digests = spec, panel, origins, valued, digests
-        self._staffing, self._former, self._worked = spec.staffing, former, worked
+        self._staffing, self._former, self._worked = spec.staffing, former, worked_hours
         self._rosters = RosterWays.of_depots(spec.staffing, van_pool(panel, spec), len(panel.depot_ids), shares)
         self._counts = _counts(panel)
         self._cities = panel.attributes.get("city", ("",) * len(panel.depot_ids))
@@ -178,8 +178,8 @@ class _Reckoner:
             {} if origin.backfilled else by_current_id(_overrides(connection, self._spec.name, day), self._former)
         )
         published, fold = self._published(connection, origin, fold, day, overrides)
-        known = sorted(earlier for earlier in self._valued if earlier <= fold.forecast.cutoff)
-        recent = [earlier for earlier in known if (day - earlier).days <= BUFFER_DAYS]
+        earlier_days = sorted(earlier for earlier in self._valued if earlier <= fold.forecast.cutoff)
+        recent = [earlier for earlier in earlier_days if (day - earlier).days <= BUFFER_DAYS]
         buffer = daily_ways.best_buffer([self._valued[earlier].buffer_costs for earlier in recent])
         before = self._counts[:, : (fold.forecast.cutoff - self._panel.days[0].astype(object)).days + 1]
         ways = daily_ways.crews(fold, published, before, buffer, self._rosters)
@@ -202,17 +202,17 @@ class _Reckoner:
         crews = self._worked.crews(day, depot_ids, shifts, self._rosters.hours) if self._worked else None
         if crews is None:
             return ()
-        worked, known = crews
-        there = replace(fold, actuals=np.where(known[:, None], fold.actuals, np.nan).astype(np.float32))
-        ways = {value.WORKED: worked, value.AS_PLANNED: published}
-        return daily_ways.bills(ways, there, self._cities, self._rosters, day)
+        worked_crews, is_known = crews
+        known_fold = replace(fold, actuals=np.where(is_known[:, None], fold.actuals, np.nan).astype(np.float32))
+        ways = {value.WORKED: worked_crews, value.AS_PLANNED: published}
+        return daily_ways.bills(ways, known_fold, self._cities, self._rosters, day)
 
     def _origin(self, of_day: pa.Table, day: date) -> Origin | None:
         """The run whose forecast of a day was shown that morning: publications come before
         backfills."""
         run_ids = pc.unique(of_day["run_id"]).to_pylist()
-        found = [self._origins[run_id] for run_id in run_ids if run_id in self._origins]
-        in_time = [origin for origin in found if origin.covers(day, self._spec.horizon)]
+        candidates = [self._origins[run_id] for run_id in run_ids if run_id in self._origins]
+        in_time = [origin for origin in candidates if origin.covers(day, self._spec.horizon)]
         recorded = dict(zip(of_day["run_id"].to_pylist(), of_day["recorded_at"].to_pylist(), strict=True))
         order = lambda origin: (not origin.backfilled, origin.morning, recorded[origin.run_id])  # noqa: E731
         return max(in_time, key=order, default=None)
@@ -242,11 +242,11 @@ class _Reckoner:
         ledger while it keeps them."""
         names, open_ = tuple(shift.name for shift in self._staffing.shifts), fold.forecast.open.copy()
         crews = np.zeros((len(names) or 1, len(self._panel.depot_ids), 1), np.int32)
-        if kept := _kept_crews(connection, self._spec.name, origin.run_id, day, names):
-            kept = by_current_id(kept, self._former)
+        if stored_crews := _kept_crews(connection, self._spec.name, origin.run_id, day, names):
+            stored_crews = by_current_id(stored_crews, self._former)
             for row, depot in enumerate(self._panel.depot_ids):
-                if depot in kept:
-                    crews[:, row, 0], is_open = kept[depot]
+                if depot in stored_crews:
+                    crews[:, row, 0], is_open = stored_crews[depot]
                     # a planner opens it for our roster only
                     open_[row] = open_[row] if depot in overrides else is_open
             return crews, replace(fold, forecast=replace(fold.forecast, open=open_))
@@ -273,8 +273,8 @@ def _kept_crews(
     )
     rows = connection.execute(query).all()
     crews = {depot: (_crews_of(drivers, roster, shifts), is_open) for depot, drivers, roster, is_open in rows}
-    kept = {depot: (crew, is_open) for depot, (crew, is_open) in crews.items() if crew is not None}
-    return kept if kept and len(kept) == len(rows) else None
+    stored_crews = {depot: (crew, is_open) for depot, (crew, is_open) in crews.items() if crew is not None}
+    return stored_crews if stored_crews and len(stored_crews) == len(rows) else None
 
 
 def _crews_of(drivers: int | None, roster: Mapping[str, Any] | None, shifts: Sequence[str]) -> list[int] | None:

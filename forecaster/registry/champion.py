@@ -44,9 +44,9 @@ def kept_bundle(spec: Spec, digest: str) -> str:
     names = sorted(folder.name for folder in (spec.paths.bundles).glob("*") if folder.is_dir())
     matches = [name for name in names if digest and name.startswith(digest)]
     if len(matches) != 1:
-        found = count(len(matches), "bundle") if matches else "no bundle"
+        actual = count(len(matches), "bundle") if matches else "no bundle"
         raise SpecError(
-            f"{digest!r} names {found}, wanted one of {', '.join(names) or 'none: nothing was trained yet'}"
+            f"{digest!r} names {actual}, wanted one of {', '.join(names) or 'none: nothing was trained yet'}"
         )
     return matches[0]
 

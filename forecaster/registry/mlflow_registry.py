@@ -114,12 +114,12 @@ class Registry:
         for place in (artifacts, *(str(model.artifact_location) for model in models)):
             shutil.rmtree(url2pathname(urlsplit(place.removesuffix("/artifacts")).path), ignore_errors=True)
 
-    def _model(self, record: Record, bundle: Path, beside: Path, keys: Path, run: Run) -> tuple[str | None, str | None]:
+    def _model(self, record: Record, bundle: Path, files: Path, keys: Path, run: Run) -> tuple[str | None, str | None]:
         """Return the version of a bundle's model, registering it if there is none yet, and MLflow's
         id of the model."""
-        known = self._versions(bundle.name)
-        if known:
-            return str(known[0].version), known[0].model_id
+        versions = self._versions(bundle.name)
+        if versions:
+            return str(versions[0].version), versions[0].model_id
         if not self._client.search_registered_models(f"name = '{self._pipeline}'"):
             self._client.create_registered_model(self._pipeline)
         run_id, tags = run.info.run_id, {"bundle": bundle.name, "run_id": record.run_id}
@@ -133,7 +133,7 @@ class Registry:
         model = self._client.create_logged_model(self._experiment, "model", run_id, tags, model_type="forecaster")
         with tempfile.TemporaryDirectory(prefix="forecaster-") as work:
             folder = Path(work) / "model"
-            logged_model.write(folder, model, run_id, bundle=bundle, beside=beside, keys=keys, example=record.example)
+            logged_model.write(folder, model, run_id, bundle=bundle, beside=files, keys=keys, example=record.example)
             self._client.log_model_artifacts(model.model_id, str(folder))
         self._client.finalize_logged_model(model.model_id, "READY")
         self._client.log_outputs(run_id, [LoggedModelOutput(model.model_id, 0)])
@@ -213,13 +213,13 @@ def _milliseconds(instant: datetime) -> int:
 
 def _tags(record: Record) -> dict[str, str]:
     """Return the record's own tags, and those that MLflow displays in special places."""
-    shown = [{"path": name, "type": "table"} for name in record.tables]
+    artifacts = [{"path": name, "type": "table"} for name in record.tables]
     ours = {
         mlflow_tags.MLFLOW_USER: record.user,
         mlflow_tags.MLFLOW_SOURCE_NAME: record.source,
         mlflow_tags.MLFLOW_SOURCE_TYPE: "JOB",
         mlflow_tags.MLFLOW_RUN_NOTE: record.description,
-        mlflow_tags.MLFLOW_LOGGED_ARTIFACTS: json.dumps(shown) if shown else "",
+        mlflow_tags.MLFLOW_LOGGED_ARTIFACTS: json.dumps(artifacts) if artifacts else "",
     }
     return {**record.tags, **{name: value for name, value in ours.items() if value}, "run_id": record.run_id}
 

@@ -90,15 +90,15 @@ def _ends_of_runs(spec: Spec) -> dict[str, datetime | None]:
 def _remove(folder: Path) -> None:
     """Remove a record. If this is killed, the remains no longer count as waiting, and a later
     removal deletes them."""
-    gone = folder.with_name(f".{folder.name}")
-    shutil.rmtree(gone, ignore_errors=True)
-    shutil.rmtree(folder.rename(gone))
+    hidden_folder = folder.with_name(f".{folder.name}")
+    shutil.rmtree(hidden_folder, ignore_errors=True)
+    shutil.rmtree(folder.rename(hidden_folder))
 
 
 def pending(spec: Spec) -> list[Path]:
     """Return the waiting records of the outbox, the oldest first."""
-    whole = (file for file in spec.paths.registry_outbox.glob(f"*/{_RECORD}") if not _is_unfinished(file.parent.name))
-    return sorted(whole, key=lambda file: file.stat().st_mtime_ns)
+    files = (file for file in spec.paths.registry_outbox.glob(f"*/{_RECORD}") if not _is_unfinished(file.parent.name))
+    return sorted(files, key=lambda file: file.stat().st_mtime_ns)
 
 
 def _is_unfinished(name: str) -> bool:

@@ -50,12 +50,12 @@ def document(title: str, top: Iterable[Element], sections: Iterable[Element]) ->
 def write_atomically(file: Path, text: str) -> None:
     """Write a page atomically: next to its target, then renamed."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    beside = file.with_name(f".{file.name}.{os.getpid()}")
+    temporary_file = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        beside.write_text(text, "utf-8", errors="replace")
-        beside.replace(file)
+        temporary_file.write_text(text, "utf-8", errors="replace")
+        temporary_file.replace(file)
     finally:
-        beside.unlink(missing_ok=True)
+        temporary_file.unlink(missing_ok=True)
 
 
 def figure(picture: Figure, description: str, name: str, caption: Element | None = None) -> Element:

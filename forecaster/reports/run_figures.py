@@ -111,7 +111,9 @@ def errors(scores: Mapping[str, Scores]) -> Figure | None:
 def duel(candidate: Scores, rival: Scores) -> Figure | None:
     """Plot each depot's WAPE with one model against the other; below the line the candidate is
     better."""
-    ours, rivals = (by(days, days.depot) for days in (scored(each.folds, each.scale) for each in (candidate, rival)))
+    ours, rivals = (
+        by(days, days.depot) for days in (scored(scores.folds, scores.scale) for scores in (candidate, rival))
+    )
     common = sorted(ours.keys() & rivals.keys(), key=int)
     both = [depot for depot in common if np.isfinite(ours[depot]["wape"] + rivals[depot]["wape"])]
     if not both:

@@ -18,5 +18,5 @@ def measured(measures: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
         for label, number in by_label.items():
             if number is not None:
                 yield f"{name} {label}".strip(), f"{number:.6g} {measure.unit}", measure.meaning
-    for what, version in measures.get("versions", {}).items():
-        yield f"version {what}", str(version), "that programs were compiled for"
+    for component, version in measures.get("versions", {}).items():
+        yield f"version {component}", str(version), "that programs were compiled for"

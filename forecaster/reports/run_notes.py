@@ -59,12 +59,12 @@ def description(
 ) -> str:
     """Return the whole description; `tier` is that of the night's publication, `candidate` the
     model of the card, `measured` the drift on the card."""
-    said = printable(verdict.sentence(), MOST_TEXT)
+    verdict_text = printable(verdict.sentence(), MOST_TEXT)
     models = {name: of_model.metrics for name, of_model in scores.items()}
     published = f"The night's forecasts are out with tier {tier}. " if tier else ""
     files = "`report.html` among the artifacts has the plots, `parts.json` and `depots.json` have every metric."
     paragraphs = (
-        f"**{said[:1].upper()}{said[1:]}.**",
+        f"**{verdict_text[:1].upper()}{verdict_text[1:]}.**",
         _table("model", models),
         _against(panel, before),
         published + files,
@@ -138,18 +138,18 @@ def _metrics(scores: Scores | None, panel: Panel) -> Iterator[str]:
     days = f"{count(len(held_out), 'day')} from {held_out[0]} to {held_out[-1]}"
     yield f"**Metrics** of days that training did not see, {days}, by slice:"
     # the prior is scored on a sample of a large fleet
-    scored, whole = scores.folds[0].forecast.depot_ids, {"all": scores.metrics}
+    scored, overall = scores.folds[0].forecast.depot_ids, {"all": scores.metrics}
     of_parts = segments.parts(scores, panel if scored == panel.depot_ids else panel.among(scored))
     slices = {
         f"{part}: {printable(label)}": metrics
         for part, labels in of_parts.items()
         for label, metrics in list(labels.items())[:MOST_SLICES]
     }
-    yield _table("slice", whole | slices)
+    yield _table("slice", overall | slices)
 
 
-def _table(what: str, rows: Mapping[str, Mapping[str, float]]) -> str:
-    lines = [f"| {what} | {' | '.join(COLUMNS.values())} |", "| --- |" + " ---: |" * len(COLUMNS)]
+def _table(heading: str, rows: Mapping[str, Mapping[str, float]]) -> str:
+    lines = [f"| {heading} | {' | '.join(COLUMNS.values())} |", "| --- |" + " ---: |" * len(COLUMNS)]
     lines += [
         f"| {name} | " + " | ".join(_number(metric, metrics[metric]) for metric in COLUMNS) + " |"
         for name, metrics in rows.items()
@@ -176,8 +176,8 @@ def _changes(panel: Panel, before: ReigningBefore) -> Iterator[str]:
     cutoff = date.fromisoformat(str(before.manifest["cutoff"]))
     days = (panel.cutoff - cutoff).days
     yield f"newest reading: {panel.cutoff}, " + (f"then {cutoff}, {count(days, 'day')} before" if days else "as then")
-    known, now = set(before.manifest["depots"]), set(panel.depot_ids)
-    yield f"depots: {_names('new', now - known)}, {_names('gone', known - now)}"
+    earlier_depots, now = set(before.manifest["depots"]), set(panel.depot_ids)
+    yield f"depots: {_names('new', now - earlier_depots)}, {_names('gone', earlier_depots - now)}"
     if before.changed_keys is None:
         yield "pipeline file: that of then is not kept any more"
         return
@@ -189,8 +189,8 @@ def _changes(panel: Panel, before: ReigningBefore) -> Iterator[str]:
         yield f"pipeline file: {count(len(before.changed_keys) - MOST_NAMED, 'further key')}"
 
 
-def _names(what: str, depots: set[str]) -> str:
+def _names(state: str, depots: set[str]) -> str:
     if not depots:
-        return f"none {what}"
+        return f"none {state}"
     some = ", ".join(printable(depot) for depot in sorted(depots)[:MOST_NAMED])
-    return f"{len(depots)} {what} ({some}{', …' if len(depots) > MOST_NAMED else ''})"
+    return f"{len(depots)} {state} ({some}{', …' if len(depots) > MOST_NAMED else ''})"

@@ -81,8 +81,8 @@ def _sections(review: GateReview, panel: Panel, pictures: Mapping[str, bytes]) -
 
 
 def _worst_depots(metrics_of: Mapping[str, Mapping[str, float]]) -> Iterator[Element]:
-    known = [depot for depot, metrics in metrics_of.items() if not math.isnan(metrics["wape"])]
-    worst = {printable(d): metrics_of[d] for d in heapq.nlargest(WORST, known, lambda d: metrics_of[d]["wape"])}
+    scored_depots = [depot for depot, metrics in metrics_of.items() if not math.isnan(metrics["wape"])]
+    worst = {printable(d): metrics_of[d] for d in heapq.nlargest(WORST, scored_depots, lambda d: metrics_of[d]["wape"])}
     if worst:
         heading = f"The {len(worst)} depots of {len(metrics_of):,} with the highest WAPE"
         yield tag("section", tag("h2", heading), _table("depot", worst))

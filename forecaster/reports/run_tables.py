@@ -47,10 +47,10 @@ def depots(scores: Scores, panel: Panel) -> bytes:
     """Return one row per depot, sorted by id, for comparison between runs."""
     metrics_of = segments.depots(scores, panel)
     cities = dict(zip(panel.depot_ids, panel.attributes.get("city", ("",) * len(panel.depot_ids)), strict=True))
-    chosen = sorted(metrics_of, key=lambda depot: -metrics_of[depot]["days"])[:MOST_DEPOTS]
+    selection = sorted(metrics_of, key=lambda depot: -metrics_of[depot]["days"])[:MOST_DEPOTS]
     return table(
         {"depot": depot, **{name: metrics_of[depot].get(name) for name in (*HEADLINE, "days")}, "city": cities[depot]}
-        for depot in sorted(chosen)
+        for depot in sorted(selection)
     )
 
 

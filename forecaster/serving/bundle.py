@@ -111,25 +111,25 @@ def write(
         files |= {name: cipher.encrypt(files[name], target.name, name) for name in ENCRYPTABLE}
     parent.mkdir(parents=True, exist_ok=True)
     # Written next to the target and then renamed, so that the bundle appears atomically.
-    beside = Path(tempfile.mkdtemp(prefix=".bundle-", dir=parent))
+    staging_folder = Path(tempfile.mkdtemp(prefix=".bundle-", dir=parent))
     try:
         for name, content in files.items():
-            with (beside / name).open("wb") as out:
+            with (staging_folder / name).open("wb") as out:
                 out.write(content)
                 out.flush()
                 os.fsync(out.fileno())
         if target.exists():
             try:
                 for name in (SEAL, *_files_to_rewrite(target, cipher)):
-                    (beside / name).replace(target / name)
+                    (staging_folder / name).replace(target / name)
                 read(target, (signer.public,), cipher)
             except (BundleError, OSError):
-                _write_anew(target, beside)
+                _write_anew(target, staging_folder)
         else:
-            beside.chmod(0o755)
-            beside.rename(target)
+            staging_folder.chmod(0o755)
+            staging_folder.rename(target)
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(staging_folder, ignore_errors=True)
     return target
 
 
@@ -204,7 +204,7 @@ def _decrypt_files(
     return decrypted
 
 
-def _write_anew(folder: Path, beside: Path) -> None:
+def _write_anew(folder: Path, staging_folder: Path) -> None:
     """Replace the remains of a bundle with the files next to it, one by one, and remove files that
     do not belong to a bundle."""
     try:
@@ -213,7 +213,7 @@ def _write_anew(folder: Path, beside: Path) -> None:
                 shutil.rmtree(path)
             elif path.name not in FILES:
                 path.unlink()
-        for file in sorted(beside.iterdir()):
+        for file in sorted(staging_folder.iterdir()):
             file.replace(folder / file.name)
     except OSError as error:
         raise BundleError(

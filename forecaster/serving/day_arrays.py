@@ -45,7 +45,7 @@ def near(x: Doubles) -> Doubles:
     return np.clip(x, -FAR, FAR)
 
 
-def week_mean(x: Doubles, known: Doubles) -> Doubles:
+def week_mean(x: Doubles, known_days: Doubles) -> Doubles:
     """Mean of x over the known days of the week up to each day, 0 without any."""
-    mean: Doubles = trailing(x, 7) / np.maximum(trailing(known, 7), 1)
+    mean: Doubles = trailing(x, 7) / np.maximum(trailing(known_days, 7), 1)
     return mean

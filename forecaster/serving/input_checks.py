@@ -33,7 +33,7 @@ class InputSpec:
     def of(cls, bundle: Bundle) -> InputSpec:
         """Read the inputs from a bundle's manifest. Raises BundleError if it cannot be understood."""
         encoding, manifest = bundle.encoding, bundle.manifest
-        labels = tuple((name, len(words)) for name, words in encoding.statics.items())
+        labels = tuple((name, len(values)) for name, values in encoding.statics.items())
         try:
             return cls(bundle.lookback, manifest["horizon"], encoding.covariates, tuple(manifest["calendar"]), labels)
         except (KeyError, TypeError, ValueError) as error:

@@ -96,11 +96,11 @@ def signer(state: Path) -> Signer:
     Raises BundleError if it is not an Ed25519 key, is readable by others, or is revoked or expired
     according to a public key of this machine.
     """
-    own = _own_signer(state)
+    own_signer = _own_signer(state)
     for key in _declared_keys(state):
-        if key.public == own.public and (refusal := key.refusal(datetime.now(UTC))):
+        if key.public == own_signer.public and (refusal := key.refusal(datetime.now(UTC))):
             raise BundleError(f"signing key {fingerprint(key.public_bytes_raw())} is {refusal}")
-    return own
+    return own_signer
 
 
 def sealing(state: Path) -> Callable[[bytes], bytes] | None:
@@ -165,10 +165,10 @@ def deciding_key(state: Path) -> TrustedKey | None:
 
     None if there is none. Raises BundleError as `trusted_keys` does for unreadable keys.
     """
-    known = _known_keys(state)
-    own = _own_signer(state).public.public_bytes_raw() if _has_signing_key(state) else None
-    signing = [key for key in known if key.public_bytes_raw() == own]
-    return max(signing or known, key=_validity, default=None)
+    public_keys = _known_keys(state)
+    own_key = _own_signer(state).public.public_bytes_raw() if _has_signing_key(state) else None
+    signing = [key for key in public_keys if key.public_bytes_raw() == own_key]
+    return max(signing or public_keys, key=_validity, default=None)
 
 
 def _known_keys(state: Path) -> tuple[TrustedKey, ...]:
@@ -243,17 +243,17 @@ def _create(file: Path) -> None:
 def write_owner_only(file: Path, content: bytes) -> None:
     """Write a file that only its owner may read, atomically; an existing file is kept."""
     handle, name = tempfile.mkstemp(prefix=".key-", dir=file.parent)  # with mode 0600
-    beside = Path(name)
+    temporary_file = Path(name)
     try:
         with os.fdopen(handle, "wb") as out:
             out.write(content)
             out.flush()
             os.fsync(out.fileno())
-        os.link(beside, file)
+        os.link(temporary_file, file)
     except FileExistsError:
         pass
     finally:
-        beside.unlink()
+        temporary_file.unlink()
 
 
 def _read_private(file: Path) -> Ed25519PrivateKey:

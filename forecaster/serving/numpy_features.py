@@ -95,7 +95,7 @@ def make(
     series = DaySeries(log, plain, observed, surprise, surprising, usual, level.level)
     special = numpy_special_days.of_year(series, back, calendar[..., -2], of)
     special_so_far = special.ahead(0)[:, :days]
-    missed = week_mean(np.abs(surprise - special_so_far) * surprising, surprising)[:, -1]
+    week_error = week_mean(np.abs(surprise - special_so_far) * surprising, surprising)[:, -1]
     read = encoder_days(series, level, surprise_week, special_so_far, constants, of)
     encoder = encoder_vectors(window, read, scan)
     of_days = decoder_series(
@@ -110,7 +110,7 @@ def make(
         trusted = np.minimum(level.days[:, -1] / of["enough"], 1)
     anchor = decoder.anchor + decoder.special + holiday_carry
     moves = level_moves(plain, observed, of)
-    return ModelInputs(encoder, decoder.vectors, anchor, missed, moves, level.level[:, -1], trusted, of_trees)
+    return ModelInputs(encoder, decoder.vectors, anchor, week_error, moves, level.level[:, -1], trusted, of_trees)
 
 
 def log_counts(demand: Doubles, open_: Doubles) -> tuple[Doubles, Doubles]:
@@ -137,9 +137,9 @@ def level_moves(plain: Doubles, observed: Doubles, of: Lengths) -> tuple[Doubles
     weeks, year = of["weeks"], of["year"]
     if "most_moved" not in of:
         return np.zeros(len(plain)), np.zeros(len(plain))
-    known = trailing(observed, weeks, 7)
-    comparable = observed * (known > 1)
-    distance = (plain - trailing(plain, weeks, 7) / np.maximum(known, 1)) * comparable
+    weeks_observed = trailing(observed, weeks, 7)
+    comparable = observed * (weeks_observed > 1)
+    distance = (plain - trailing(plain, weeks, 7) / np.maximum(weeks_observed, 1)) * comparable
     days = trailing(comparable, 7)
     moved = trailing(distance, 7) / np.maximum(days, 1)
     weeks_known = trailing((days > 0).astype(float), year)[:, -1]
@@ -236,9 +236,9 @@ def of_week_ahead(
     lags = [shift(x, 7 * k + skipped)[:, week] for x in (series.plain, series.observed) for k in range(1, weeks + 1)]
     usual = [same_weekday, weight, habit, habit_weight / season]
     of_day = [x[:, week] for x in (*series.last_year, shift(special_day, 1), special_day, series.open)]
-    known = [x[:, week] for x in (series.calendar, series.last_year_holidays)]
+    calendar = [x[:, week] for x in (series.calendar, series.last_year_holidays)]
     covariates = [x[:, week] for x in (shift(series.covariates, 1), series.covariates)]
-    return np.concatenate([np.stack([*lags, *usual, *of_day], axis=-1), *known, at_anchor, *covariates], axis=-1)
+    return np.concatenate([np.stack([*lags, *usual, *of_day], axis=-1), *calendar, at_anchor, *covariates], axis=-1)
 
 
 def at_origin(

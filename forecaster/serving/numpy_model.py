@@ -39,11 +39,11 @@ class ReferenceModel:
         mean = np.tensordot(self.weights["blend.members"], predicted, axes=1)
         median = self.sizes["levels"].index(0.5)
         middle = mean[..., [median]]
-        drawn = middle[..., 0] + self.weights["blend.anchor"] * (read.anchor - middle[..., 0])
-        weight, said = self.trees(read)
-        drawn = drawn + weight * (said - drawn)
+        blend = middle[..., 0] + self.weights["blend.anchor"] * (read.anchor - middle[..., 0])
+        weight, tree_median = self.trees(read)
+        blend = blend + weight * (tree_median - blend)
         open_ = inputs["open"][:, -self.sizes["horizon"] :]
-        center = followed(drawn, read.anchor, open_, *read.moves)[..., None]
+        center = followed(blend, read.anchor, open_, *read.moves)[..., None]
         log = center + self.surprised(mean - middle, read.missed) * self.weights["calibration"]
         # Calibration may reverse close neighbors; the one nearer the median is kept.
         log[..., median:] = np.maximum.accumulate(log[..., median:], axis=-1)
@@ -59,18 +59,20 @@ class ReferenceModel:
         if "trees.leaf" not in self.weights:
             return np.zeros((len(read.level), 1)), np.zeros_like(read.anchor)
         feature, threshold, leaf = (self.weights[f"trees.{name}"] for name in ("feature", "threshold", "leaf"))
-        said = numpy_trees.predict(feature, threshold, leaf, read.trees, self.lengths["ramp"]) + read.level[:, None]
-        return self.weights["blend.trees"] * read.trusted[:, None], np.maximum(said, 0)
+        tree_median = (
+            numpy_trees.predict(feature, threshold, leaf, read.trees, self.lengths["ramp"]) + read.level[:, None]
+        )
+        return self.weights["blend.trees"] * read.trusted[:, None], np.maximum(tree_median, 0)
 
-    def surprised(self, distance: Doubles, missed: Doubles) -> Doubles:
+    def surprised(self, distance: Doubles, week_error: Doubles) -> Doubles:
         """Distances to the median, widened if they are small for the errors of the last week;
         unchanged for bundles of earlier versions."""
         of = self.lengths
         if "follows" not in of:
             return distance
         normal = NormalDist()
-        asked = np.sqrt(np.pi / 2) * np.array([abs(normal.inv_cdf(level)) for level in self.sizes["levels"]])
-        ratio = asked * missed[:, None, None] / np.maximum(np.abs(distance), of["shortest"])
+        normal_distances = np.sqrt(np.pi / 2) * np.array([abs(normal.inv_cdf(level)) for level in self.sizes["levels"]])
+        ratio = normal_distances * week_error[:, None, None] / np.maximum(np.abs(distance), of["shortest"])
         grown: Doubles = distance * np.clip(ratio, 1, of["farthest_asked"]) ** of["follows"]
         return grown
 
@@ -81,16 +83,16 @@ class ReferenceModel:
         depots, days = inputs["demand"].shape
         if "times_most" not in of:
             return np.full((depots, horizon), MAX_LOG_COUNT)
-        known = np.isfinite(inputs["demand"]) & (inputs["open"][:, :days] > 0)
-        most = np.log1p(np.max(inputs["demand"], axis=1, where=known, initial=0.0).astype(float))
-        covariates, where = inputs["covariates"], known[..., None]
-        ahead = covariates[:, days:]
+        is_known = np.isfinite(inputs["demand"]) & (inputs["open"][:, :days] > 0)
+        most = np.log1p(np.max(inputs["demand"], axis=1, where=is_known, initial=0.0).astype(float))
+        covariates, where = inputs["covariates"], is_known[..., None]
+        future_covariates = covariates[:, days:]
         least = np.min(covariates[:, :days], axis=1, where=where, initial=np.inf)[:, None]
         highest = np.max(covariates[:, :days], axis=1, where=where, initial=-np.inf)[:, None]
-        unseen = np.any((ahead < least) | (ahead > highest), axis=-1)
+        unseen = np.any((future_covariates < least) | (future_covariates > highest), axis=-1)
         growth = np.log(of["times_most"] + np.arange(horizon) // 7)
         supported = most[:, None] + growth + of["most_unseen"] * unseen
-        return np.where(known.sum(axis=1)[:, None] >= of["enough_days"], supported, MAX_LOG_COUNT)
+        return np.where(is_known.sum(axis=1)[:, None] >= of["enough_days"], supported, MAX_LOG_COUNT)
 
     def features(self, inputs: Mapping[str, Any]) -> ModelInputs:
         """Return the inputs of encoder, decoder and trees, and the starting point of the forecast."""
@@ -135,8 +137,8 @@ def followed(center: Doubles, anchor: Doubles, open_: Any, moved: Doubles, trust
     """Move medians (depots, horizon) in log counts as far from the anchor as the last week
     indicates, minus the mean distance in that direction that they already have over the open days
     of a week."""
-    gone = _gone(center, anchor, open_)
-    rest = moved - np.clip(gone, np.minimum(moved, 0), np.maximum(moved, 0))
+    mean_distance = _gone(center, anchor, open_)
+    rest = moved - np.clip(mean_distance, np.minimum(moved, 0), np.maximum(moved, 0))
     followed_center: Doubles = center + (trust * rest)[:, None]
     return followed_center
 
@@ -154,8 +156,8 @@ def before_following(followed_center: Doubles, anchor: Doubles, open_: Any, move
 def _gone(center: Doubles, anchor: Doubles, open_: Any) -> Doubles:
     """Mean distance from the anchor over the open days of a week, (depots,)."""
     week = open_[:, :7].astype(float)
-    gone: Doubles = ((center - anchor)[:, :7] * week).sum(axis=1) / np.maximum(week.sum(axis=1), 1)
-    return gone
+    mean_distance: Doubles = ((center - anchor)[:, :7] * week).sum(axis=1) / np.maximum(week.sum(axis=1), 1)
+    return mean_distance
 
 
 def gru(x: Doubles, kernel_i: Doubles, bias: Doubles, kernel_h: Doubles) -> Doubles:

@@ -42,9 +42,9 @@ class SpecialDayArrays(NamedTuple):
         surprise, off_then, off = self.surprise_then, self.off_then > 0, self.day_off > 0
         of_off = trust * (height - np.where(off, weekday, self.weekday_then))
         as_then = surprise + self.lengths["alike"] * (self.weekday_then - weekday)
-        left = np.where(surprise * of_off > 0, excess(surprise, np.abs(of_off)), surprise)
+        rest = np.where(surprise * of_off > 0, excess(surprise, np.abs(of_off)), surprise)
         when_off = np.where(off_then, as_then, surprise + of_off)
-        return bounded(np.where(off, when_off, np.where(off_then, left, surprise)), self.lengths)
+        return bounded(np.where(off, when_off, np.where(off_then, rest, surprise)), self.lengths)
 
 
 def of_year(series: DaySeries, back: Doubles, day_off: Doubles, of: Lengths) -> SpecialDayArrays:
@@ -96,22 +96,22 @@ def surprises(
         return trailing(np.abs(surprise), year) / np.maximum(days_measured, 1)
 
     surprise = anchor_error(log)
-    bound, held = usual_error(surprise), near_holiday & (days_measured >= of["sure"])
+    bound, is_bounded = usual_error(surprise), near_holiday & (days_measured >= of["sure"])
     ordinary = measured * ~near_holiday
     of_others = np.maximum(shift(trailing(ordinary, 7), 1), 1)
     for _ in range(2):
         lately = excess(shift(trailing(surprise * ordinary, 7), 1) / of_others, usual_error(surprise))
-        plain = np.where(held, log - surprise + np.clip(surprise, lately - bound, lately + bound), log)
+        plain = np.where(is_bounded, log - surprise + np.clip(surprise, lately - bound, lately + bound), log)
         surprise = anchor_error(plain)
     return plain, surprise, measured, usual_error(surprise)
 
 
 def level_shifts(series: DaySeries, of: Lengths) -> Bools:
     """Mark days between two dissimilar spans of four weeks: demand moved to another level there."""
-    ahead = 7 * of["weeks"]
-    known = trailing(series.observed, of["weeks"], 7)
-    mean = trailing(series.plain, of["weeks"], 7) / np.maximum(known, 1)
-    later, known_later = (np.pad(x[:, ahead:], [(0, 0), (0, ahead)]) for x in (mean, known))
+    span = 7 * of["weeks"]
+    weeks_observed = trailing(series.observed, of["weeks"], 7)
+    mean = trailing(series.plain, of["weeks"], 7) / np.maximum(weeks_observed, 1)
+    later, known_later = (np.pad(x[:, span:], [(0, 0), (0, span)]) for x in (mean, weeks_observed))
     moved: Bools = (np.abs(later - shift(mean, 7)) > of["moved"]) & (known_later > 0)
     return moved
 
@@ -119,17 +119,17 @@ def level_shifts(series: DaySeries, of: Lengths) -> Bools:
 def swings(series: DaySeries, of: Lengths) -> Bools:
     """Mark days whose preceding same weekdays lie so far apart that none of them is the usual."""
     weeks = [7 * week for week in range(1, of["weeks"] + 1)]
-    lagged, known = (np.stack([shift(x, days) for days in weeks]) for x in (series.plain, series.observed))
-    highest, lowest = np.where(known > 0, lagged, 0).max(axis=0), np.where(known > 0, lagged, np.inf).min(axis=0)
+    lagged, observed = (np.stack([shift(x, days) for days in weeks]) for x in (series.plain, series.observed))
+    highest, lowest = np.where(observed > 0, lagged, 0).max(axis=0), np.where(observed > 0, lagged, np.inf).min(axis=0)
     apart: Bools = highest - lowest > of.get("swing", np.inf)
     return apart
 
 
 def weekday_effect(series: DaySeries, of: Lengths) -> Doubles:
     """Deviation of each day's weekday from the level, from its last four weeks, (depots, days)."""
-    known = trailing(series.observed, of["weeks"], 7)
-    mean = trailing(series.plain, of["weeks"], 7) / np.maximum(known, 1)
-    return np.where(known > 0, mean - series.level, 0.0)
+    weeks_observed = trailing(series.observed, of["weeks"], 7)
+    mean = trailing(series.plain, of["weeks"], 7) / np.maximum(weeks_observed, 1)
+    return np.where(weeks_observed > 0, mean - series.level, 0.0)
 
 
 def of_last_holidays(surprise: Doubles, usual: Doubles, near_holiday: Doubles, of: Lengths) -> Doubles:

@@ -17,7 +17,7 @@ from forecaster.serving.day_arrays import DaySeries, Lengths, near, shift, trail
 def predict(feature: Doubles, threshold: Doubles, leaf: Doubles, inputs: Doubles, ramp: float) -> Doubles:
     """Sum of each day's trees (rows, horizon) for `inputs` (rows, horizon, inputs); `feature` and
     `threshold` are (horizon, trees, nodes), `leaf` is (horizon, trees, leaves)."""
-    said = np.zeros(inputs.shape[:2])
+    sums = np.zeros(inputs.shape[:2])
     for step in range(inputs.shape[1]):
         for places, bounds, leaves in zip(feature[step].astype(int), threshold[step], leaf[step], strict=True):
             right = np.clip((inputs[:, step][:, places] - bounds) / ramp, 0, 1)
@@ -25,8 +25,8 @@ def predict(feature: Doubles, threshold: Doubles, leaf: Doubles, inputs: Doubles
             while share.shape[1] < len(leaves):
                 of_level = right[:, share.shape[1] - 1 : 2 * share.shape[1] - 1]
                 share = np.concatenate([share * (1 - of_level), share * of_level], axis=1)
-            said[:, step] += share @ leaves
-    return said
+            sums[:, step] += share @ leaves
+    return sums
 
 
 def further_inputs(
@@ -52,8 +52,8 @@ def _now(series: DaySeries, size: Doubles, yearly: float, of: Lengths) -> Double
     """Known values on the last day, (depots, inputs)."""
     level = series.level
 
-    def mean(x: Doubles, known: Doubles, days: int) -> tuple[Doubles, Doubles]:
-        count = trailing(known, days)[:, -1]
+    def mean(x: Doubles, known_days: Doubles, days: int) -> tuple[Doubles, Doubles]:
+        count = trailing(known_days, days)[:, -1]
         return trailing(x, days)[:, -1] / np.maximum(count, 1), count
 
     def against_level(days: int) -> Doubles:
@@ -63,9 +63,9 @@ def _now(series: DaySeries, size: Doubles, yearly: float, of: Lengths) -> Double
     month, year = of["level"], of["year"]
     month_count = trailing(series.observed, month)
     growth = yearly * near(level[:, -1] - shift(level, year)[:, -1]) * (shift(month_count, year)[:, -1] > 0)
-    missed = [mean(np.abs(series.surprise), series.surprising, length)[0] for length in (7, month)]
+    mean_errors = [mean(np.abs(series.surprise), series.surprising, length)[0] for length in (7, month)]
     values = [against_level(7 * weeks) for weeks in of["means"]]
-    values += [yearly * against_level(year), growth, mean(series.surprise, series.surprising, 3)[0], *missed]
+    values += [yearly * against_level(year), growth, mean(series.surprise, series.surprising, 3)[0], *mean_errors]
     values += [size[:, -1], month_count[:, -1] / month]
     values += [series.surprise[:, -1 - day] for day in range(of["days_surprised"])]
     return np.stack(values, axis=-1)
@@ -79,9 +79,9 @@ def _same_weekdays(series: DaySeries, anchor: Doubles, of: Lengths) -> Doubles:
     for step in range(horizon):
         last = days + step - 7 * (step // 7 + 1)  # the last known same weekday
         place = last - 7 * np.arange(of["more_weeks"])
-        known = series.observed[:, place] > 0
-        values = np.where(known, series.plain[:, place], np.nan)
-        some = known.any(axis=1)
+        is_known = series.observed[:, place] > 0
+        values = np.where(is_known, series.plain[:, place], np.nan)
+        some = is_known.any(axis=1)
         of_some, middle = values[some], anchor[some, step]
         mean = np.nanmean(of_some, axis=1)
         result[some, step, 0] = near(mean - middle)
@@ -94,9 +94,9 @@ def _same_weekdays(series: DaySeries, anchor: Doubles, of: Lengths) -> Doubles:
 def _a_year_ago(series: DaySeries, horizon: int, yearly: float, year: int) -> Doubles:
     """The days next to the same weekday of a year ago, relative to the level a week before it, with
     their masks, (depots, horizon, 4)."""
-    ahead = series.log.shape[1] + np.arange(horizon)
-    then, parts = series.level[:, ahead - year - 7], []
+    target_days = series.log.shape[1] + np.arange(horizon)
+    then, parts = series.level[:, target_days - year - 7], []
     for by in (year + 1, year - 1):
-        known = yearly * series.observed[:, ahead - by]
-        parts += [near(series.log[:, ahead - by] - then) * known, known]
+        weight = yearly * series.observed[:, target_days - by]
+        parts += [near(series.log[:, target_days - by] - then) * weight, weight]
     return np.stack(parts, axis=-1)

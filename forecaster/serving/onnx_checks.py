@@ -51,21 +51,21 @@ def _walk(message: memoryview, kind: str, depth: int) -> set[int]:
         numbers.add(number)
         if kind == "Tensor" and (number == _EXTERNAL_DATA or (number == _DATA_LOCATION and value != 0)):
             raise BundleError("a tensor's data lie in another file; wanted all of them in this one")
-        what = _DOMAIN.get((kind, number))
-        if not what and number not in nested:
+        element = _DOMAIN.get((kind, number))
+        if not element and number not in nested:
             continue
         if not isinstance(value, memoryview):
             raise BundleError(f"no ONNX model: field {number} of {kind} has wire type {wire}, wanted {LENGTH}")
-        if what:
-            _check_domain(str(bytes(value), "utf-8", "replace"), what)
+        if element:
+            _check_domain(str(bytes(value), "utf-8", "replace"), element)
         else:
             _walk(value, nested[number], depth + 1)
     return numbers
 
 
-def _check_domain(domain: str, what: str) -> None:
+def _check_domain(domain: str, element: str) -> None:
     if domain not in DOMAINS:
-        raise BundleError(f"{what} of the domain {domain!r}, wanted only onnx's own (ai.onnx)")
+        raise BundleError(f"{element} of the domain {domain!r}, wanted only onnx's own (ai.onnx)")
 
 
 def _fields(message: memoryview) -> Iterator[tuple[int, int, int | memoryview]]:

@@ -101,13 +101,15 @@ def _differences(bundle: Bundle, panel: Panel) -> Iterator[str]:
     horizon = bundle.manifest["horizon"]
     if panel.horizon != horizon:
         yield f"it forecasts {count(horizon, 'day')}, the pipeline file wants {panel.horizon}"
-    made, found = bundle.encoding, panel.encoding
+    expected, actual = bundle.encoding, panel.encoding
     columns = {
-        "known-future covariates": (made.covariates, found.covariates),
-        "static columns": (tuple(made.statics), tuple(found.statics)),
+        "known-future covariates": (expected.covariates, actual.covariates),
+        "static columns": (tuple(expected.statics), tuple(actual.statics)),
         "features of the calendar": (tuple(bundle.manifest["calendar"]), tuple(panel.calendar_names)),
     }
-    columns |= {f"words of '{name}'": (made.statics[name], found.statics.get(name, ())) for name in made.statics}
+    columns |= {
+        f"words of '{name}'": (expected.statics[name], actual.statics.get(name, ())) for name in expected.statics
+    }
     for name, (before, now) in columns.items():
         if tuple(before) != tuple(now):
             yield f"its {name} are {', '.join(before) or 'none'}, found {', '.join(now) or 'none'}"

@@ -51,9 +51,9 @@ def groups(panel: Panel, levels: Sequence[str] = (CITY,)) -> dict[Group, NDArray
     """Masks of the depots of the network, and of each value of a level with several values."""
     members = {NETWORK: np.ones(len(panel.depot_ids), bool)}
     for level in levels:
-        words = np.array(panel.attributes.get(level, ("",) * len(panel.depot_ids)))
-        names = sorted(set(words.tolist()) - {""})
-        members |= {(level, name): words == name for name in names} if len(names) > 1 else {}
+        values = np.array(panel.attributes.get(level, ("",) * len(panel.depot_ids)))
+        names = sorted(set(values.tolist()) - {""})
+        members |= {(level, name): values == name for name in names} if len(names) > 1 else {}
     return members
 
 
@@ -148,17 +148,22 @@ def score_totals(
         scored, horizon = np.isfinite(fold.actuals), fold.actuals.shape[1]
         joint = joint_totals(fold.forecast, panel.at(fold.forecast.cutoff), levels, scored)
         ends = [fold.forecast.levels.index(level) for level in (0.1, 0.5, 0.9)]
-        came = np.nan_to_num(fold.actuals.astype(float))
+        actuals = np.nan_to_num(fold.actuals.astype(float))
         cases = [
-            ((level if name else "network"), joint.of_groups[level, name], came[inside].sum(0), scored[inside].any(0))
+            (
+                (level if name else "network"),
+                joint.of_groups[level, name],
+                actuals[inside].sum(0),
+                scored[inside].any(0),
+            )
             for (level, name), inside in members.items()
         ]
-        for part, predicted, actual, known in cases:
+        for part, predicted, actual, is_scored in cases:
             numbers = np.column_stack([predicted[:, ends], with_weeks(actual)])
-            is_known = with_weeks(known.astype(float)) > 0
+            is_known = with_weeks(is_scored.astype(float)) > 0
             rows[part].append(numbers[:horizon][is_known[:horizon]])
             rows.setdefault(f"{part} week", []).append(numbers[horizon:][is_known[horizon:]])
-        weeks = np.concatenate([joint.depot_weeks[..., ends], week_sums(came)[..., None]], axis=-1)
+        weeks = np.concatenate([joint.depot_weeks[..., ends], week_sums(actuals)[..., None]], axis=-1)
         rows.setdefault("depot week", []).append(weeks[week_sums(scored.astype(float)) > 0])
     return {part: _interval_scores(parts) for part, parts in rows.items()}
 
@@ -175,7 +180,7 @@ def _interval_scores(parts: Sequence[Doubles]) -> dict[str, float]:
     }
 
 
-def _templates(panel: Panel, count: int, chosen: slice) -> Doubles:
+def _templates(panel: Panel, count: int, rows: slice) -> Doubles:
     """Surprises of depots in windows of a horizon's length, (paths, depots, horizon), the newest
     first.
 
@@ -186,13 +191,13 @@ def _templates(panel: Panel, count: int, chosen: slice) -> Doubles:
     needed = SEASON * (WEEKS + weeks_ahead - 1)
     count = min(count, panel.history - needed - horizon + 1)
     if count <= 0:
-        return np.zeros((0, len(panel.depot_ids[chosen]), horizon))
+        return np.zeros((0, len(panel.depot_ids[rows]), horizon))
     days = needed + horizon + count - 1
-    demand, open_ = panel.past(days, chosen)
+    demand, open_ = panel.past(days, rows)
     log = np.where(open_[:, :days], np.log1p(demand.astype(float)), np.nan)
     parts = []
-    for ahead in range(weeks_ahead):
-        weeks = range(ahead + 1, ahead + WEEKS + 1)
+    for lead_weeks in range(weeks_ahead):
+        weeks = range(lead_weeks + 1, lead_weeks + WEEKS + 1)
         before = np.stack([log[:, needed - SEASON * week : days - SEASON * week] for week in weeks])
         observed = np.isfinite(before)
         usual = np.sum(before, axis=0, where=observed) / np.maximum(observed.sum(axis=0), 1)
@@ -200,18 +205,18 @@ def _templates(panel: Panel, count: int, chosen: slice) -> Doubles:
         surprise = np.nan_to_num(surprise, nan=0.0)
         # (depots, paths, horizon)
         windows = np.lib.stride_tricks.sliding_window_view(surprise, horizon, axis=1)
-        parts.append(windows[..., SEASON * ahead : SEASON * (ahead + 1)])
+        parts.append(windows[..., SEASON * lead_weeks : SEASON * (lead_weeks + 1)])
     templates: Doubles = np.moveaxis(np.concatenate(parts, axis=-1), 1, 0)[::-1]
     return templates
 
 
-def _values_at(forecast: Forecast, shares: Doubles, chosen: slice) -> Doubles:
+def _values_at(forecast: Forecast, shares: Doubles, rows: slice) -> Doubles:
     """Values of the forecast at some shares, (shares, depots, horizon): linear between its levels
     in log counts over normal scores, and extrapolated beyond them."""
     normal = NormalDist()
     scores = np.array([normal.inv_cdf(level) for level in forecast.levels])
     targets = np.array([normal.inv_cdf(share) for share in shares])
-    log = np.moveaxis(np.log1p(forecast.quantiles[chosen].astype(float)), -1, 0)
+    log = np.moveaxis(np.log1p(forecast.quantiles[rows].astype(float)), -1, 0)
     place = np.clip(np.searchsorted(scores, targets) - 1, 0, len(scores) - 2)
     along = ((targets - scores[place]) / (scores[place + 1] - scores[place]))[:, None, None]
     values: Doubles = np.maximum(np.expm1(log[place] + along * (log[place + 1] - log[place])), 0.0)

@@ -39,7 +39,7 @@ def _times_drawn(weeks: int) -> Doubles:
     """Number of times each draw contains each week, (draws, weeks); deterministic."""
     block = block_length(weeks)
     starts = np.random.default_rng(0).integers(weeks, size=(DRAWS, -(-weeks // block)))
-    drawn = ((starts[:, :, None] + np.arange(block)) % weeks).reshape(DRAWS, -1)[:, :weeks]
-    cells = (np.arange(DRAWS)[:, None] * weeks + drawn).ravel()
+    week_indices = ((starts[:, :, None] + np.arange(block)) % weeks).reshape(DRAWS, -1)[:, :weeks]
+    cells = (np.arange(DRAWS)[:, None] * weeks + week_indices).ravel()
     counts: Doubles = np.bincount(cells, minlength=DRAWS * weeks).reshape(DRAWS, weeks).astype(float)
     return counts

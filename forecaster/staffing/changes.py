@@ -113,8 +113,8 @@ def _rostered_days(depot: PublishedDepot, shifts: Sequence[str]) -> Iterator[tup
 
 def _same_evening(at: datetime, now: datetime, zone: ZoneInfo, hour: int | None) -> bool:
     """Return true if both instants are on the same local day, at or after the hour."""
-    there, here = at.astimezone(zone), now.astimezone(zone)
-    return hour is not None and there.date() == here.date() and min(there.hour, here.hour) >= hour
+    local_at, local_now = at.astimezone(zone), now.astimezone(zone)
+    return hour is not None and local_at.date() == local_now.date() and min(local_at.hour, local_now.hour) >= hour
 
 
 def keep_unless_worthwhile(
@@ -160,11 +160,11 @@ def with_premiums(
 ) -> RosterKind:
     """Add the reason to each crew that a premium keeps from the cheapest one, `free`; crews are
     (shifts, depots, horizon)."""
-    kept = schedule.has & (crews == schedule.crews).all(axis=0) & (free != crews).any(axis=0) & crews.any(axis=0)
+    stays = schedule.has & (crews == schedule.crews).all(axis=0) & (free != crews).any(axis=0) & crews.any(axis=0)
     saving = sum(
         need.cost(was, staffing) - need.cost(best, staffing) for need, was, best in zip(needs, crews, free, strict=True)
     )
-    by_hand = np.zeros(kept.shape, bool) if schedule.by_hand is None else schedule.by_hand
+    by_hand = np.zeros(stays.shape, bool) if schedule.by_hand is None else schedule.by_hand
     premium = np.where(by_hand, 0.0, schedule.premium(free) + staffing.change_cost)
     reasons = {
         (row, day): LeftCrew(
@@ -174,7 +174,7 @@ def with_premiums(
             shifts=tuple(zip(names, free[:, row, day].tolist(), strict=True)) if names else (),
             by_hand=bool(by_hand[row, day]),
         )
-        for row, day in zip(*(axis.tolist() for axis in kept.nonzero()), strict=True)
+        for row, day in zip(*(axis.tolist() for axis in stays.nonzero()), strict=True)
     }
     return replace(roster, left=reasons | dict(roster.left))
 
@@ -245,7 +245,7 @@ class Staying:
         """Return the resulting roster, with the crews left unchanged and why, changes, loans and
         missing vans."""
         changed = (crews.drivers >= 0) & ~self.stay & change.differs
-        left = {
+        left_crews = {
             (row, day): LeftCrew(
                 int(change.drivers[row, day]),
                 float(change.saving[row, day]),
@@ -257,9 +257,9 @@ class Staying:
         }
         if fleet is not None and roster.vans is not None and change.vans is not None:
             reasons = shortage.shortages(roster.desired, roster.drivers, roster.vans, fleet, change.vans.desired)
-            reasons = {cell: reason for cell, reason in reasons.items() if cell not in left}
+            reasons = {cell: reason for cell, reason in reasons.items() if cell not in left_crews}
             roster = replace(roster, loans=fleet.loans(roster.vans), shortages=reasons)
-        return replace(roster, left=left, changed=changed)
+        return replace(roster, left=left_crews, changed=changed)
 
 
 def _may_stay(change: CrewChange, crews: PublishedCrews, need: Need, open_: Bools, staffing: Staffing) -> Bools:
@@ -285,12 +285,12 @@ def _stay_on(day: int, vans: VanChange | None, eligible: Bools, worth: Doubles, 
     depots = DepotVans(home, vans.desired[:, day], np.maximum(vans.usual[:, day], LEAST_NEED))
     while True:
         stay = _chosen(eligible, worth, before - placed, placed, fleet)
-        standing = np.where(stay, before, placed).astype(np.int32)
-        unfair = lending.breaches(standing, depots, fleet.city) if fleet.home is not None else {}
+        allocation = np.where(stay, before, placed).astype(np.int32)
+        unfair = lending.breaches(allocation, depots, fleet.city) if fleet.home is not None else {}
         if not unfair:
             return stay
         concerned = stay & np.isin(fleet.city, list(unfair))
-        moved = concerned & (standing != home)
+        moved = concerned & (allocation != home)
         eligible = eligible & ~(moved if moved.any() else concerned)
 
 
@@ -298,15 +298,15 @@ def _chosen(eligible: Bools, worth: Doubles, further: Ints, placed: Ints, fleet:
     """Depots that stay if this takes `further` vans each beyond those `placed`, (depots,)."""
     stay = np.zeros_like(eligible)
     if fleet.home is None:
-        groups, own = [np.arange(len(placed))], np.zeros(1, np.int32)
+        groups, spares = [np.arange(len(placed))], np.zeros(1, np.int32)
         reserve = fleet.total - int(placed.sum())
     else:
         groups = placing.members(fleet.city, int(fleet.city.max(initial=0)) + 1)
         of_city, home = placing.by_city(placed, fleet.city), placing.by_city(fleet.home, fleet.city)
-        own = np.maximum(home - of_city, 0)
+        spares = np.maximum(home - of_city, 0)
         reserve = max(fleet.total - int(home.sum()), 0) - int(np.maximum(of_city - home, 0).sum())
     of_all = fleet.total - int(placed.sum())
-    for members, spare in zip(groups, own.tolist(), strict=True):
+    for members, spare in zip(groups, spares.tolist(), strict=True):
         items = members[eligible[members]]
         stay[items] = choose(worth[items], further[items], min(spare + reserve, of_all))
         used = int(further[items][stay[items]].sum())
@@ -328,12 +328,12 @@ def choose(worth: Doubles, vans: Ints, free: int) -> NDArray[np.bool_]:
         took[item] = inside & (candidate >= best) & ~np.isneginf(candidate)
         best = np.where(took[item], candidate, best)
     place = int(best[: least + max(free, 0) + 1].argmax())
-    chosen = np.zeros(len(worth), bool)
+    is_chosen = np.zeros(len(worth), bool)
     for item in range(len(worth) - 1, -1, -1):
         if took[item, place]:
-            chosen[item] = True
+            is_chosen[item] = True
             place -= int(vans[item])
-    return chosen
+    return is_chosen
 
 
 def crew_names(staffing: Staffing) -> list[str]:

@@ -142,12 +142,12 @@ def backtest_costs(
 
     crews_of: dict[str, list[Ints]] = {
         OURS: list(map(ways.cheapest, folds)),
-        BUFFER: [crews[chosen] for crews, chosen in zip(buffered[len(earlier) :], best, strict=True)],
+        BUFFER: [crews[buffer_index] for crews, buffer_index in zip(buffered[len(earlier) :], best, strict=True)],
         LAST_WEEK: [for_orders(fold, _last_week(fold, panel_at)) for fold in folds],
         FORESIGHT: [for_orders(fold, np.nan_to_num(fold.actuals.astype(float))) for fold in folds],
     }
     all_bills = [_bill(name, crews, folds, ways) for name, crews in crews_of.items()]
-    buffers = tuple(describe_buffer(BUFFERS[chosen]) for chosen in best)
+    buffers = tuple(describe_buffer(BUFFERS[buffer_index]) for buffer_index in best)
     return Bills(tuple(sorted(all_bills, key=lambda bill: bill.cost)), buffers)
 
 
@@ -179,17 +179,17 @@ def same_weekday_orders(orders: Doubles, steps: int) -> Doubles:
     last_known = np.full((len(orders), steps), np.nan)
     for back in range(1, WEEKS + 1):
         for step in range(steps):
-            there = orders[:, orders.shape[1] - 7 * back + step % 7]
-            last_known[:, step] = np.where(np.isnan(last_known[:, step]), there, last_known[:, step])
+            past_orders = orders[:, orders.shape[1] - 7 * back + step % 7]
+            last_known[:, step] = np.where(np.isnan(last_known[:, step]), past_orders, last_known[:, step])
     return last_known
 
 
 def _bill(name: str, crews: Sequence[Ints], folds: Sequence[Fold], ways: RosterWays) -> Bill:
     billed = [ways.billed(crew, fold) for crew, fold in zip(crews, folds, strict=True)]
-    known = np.concatenate([account.known for account in billed], axis=1)
-    short = np.concatenate([account.short for account in billed], axis=1)[known]
-    idle = np.concatenate([account.idle for account in billed], axis=1)[known]
-    hours = float(ways.hours @ np.concatenate(crews, axis=2)[:, known].sum(axis=1))
+    is_known = np.concatenate([account.known for account in billed], axis=1)
+    short = np.concatenate([account.short for account in billed], axis=1)[is_known]
+    idle = np.concatenate([account.idle for account in billed], axis=1)[is_known]
+    hours = float(ways.hours @ np.concatenate(crews, axis=2)[:, is_known].sum(axis=1))
     share = float((short > 0).mean()) if short.size else 0.0
     missing, spare = int(short.sum()), int(idle.sum())
     cost = ways.costs.cost_short * missing + ways.costs.cost_idle * spare

@@ -45,8 +45,8 @@ def crews(
     days) up to the cutoff, NaN if closed or unknown.
     """
     costs = rosters.costs
-    ahead = (fold.forecast.target_dates[0] - fold.forecast.cutoff).days
-    last_week = np.nan_to_num(same_weekday_orders(before, ahead)[:, -1:])
+    horizon = (fold.forecast.target_dates[0] - fold.forecast.cutoff).days
+    last_week = np.nan_to_num(same_weekday_orders(before, horizon)[:, -1:])
     actual = np.nan_to_num(fold.actuals.astype(float))
     ways = {
         PUBLISHED: published,
@@ -71,8 +71,8 @@ def buffer_costs(fold: Fold, rosters: RosterWays) -> tuple[float, ...]:
 
 def best_buffer(costs_before: Sequence[Sequence[float]]) -> tuple[float, float]:
     """The cheapest buffer on all days before; the plain median if there are none."""
-    known = [day for day in costs_before if len(day) == len(BUFFERS)]
-    return BUFFERS[int(np.sum(known, axis=0).argmin())] if known else BUFFERS[PLAIN_MEDIAN]
+    daily_costs = [day for day in costs_before if len(day) == len(BUFFERS)]
+    return BUFFERS[int(np.sum(daily_costs, axis=0).argmin())] if daily_costs else BUFFERS[PLAIN_MEDIAN]
 
 
 def bills(
@@ -84,10 +84,10 @@ def bills(
     rows = []
     for way, crew in ways.items():
         billed = rosters.billed(crew, fold)
-        known = billed.known[:, 0]
+        is_known = billed.known[:, 0]
 
-        def by_city(values: Doubles, known: Bools = known) -> Doubles:
-            sums: Doubles = np.bincount(of_depot[known], values[known], len(names)).astype(float)
+        def by_city(values: Doubles, is_known: Bools = is_known) -> Doubles:
+            sums: Doubles = np.bincount(of_depot[is_known], values[is_known], len(names)).astype(float)
             return sums
 
         sums = [
@@ -95,7 +95,7 @@ def bills(
             by_city(billed.short[:, 0]),
             by_city(billed.idle[:, 0]),
             by_city(crew.sum(axis=0)[:, 0].astype(float)),
-            by_city(np.ones(len(known))),
+            by_city(np.ones(len(is_known))),
         ]
         for city, (cost, short, idle, drivers, depots) in zip(names.tolist(), np.transpose(sums).tolist(), strict=True):
             if depots:

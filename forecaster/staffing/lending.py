@@ -77,9 +77,9 @@ def best_bounds(
     low, high = low[possible], high[possible]
     forced = van < low[:, depot]
     optional = ~forced & (van < high[:, depot])
-    left = vans - low.sum(axis=1, keepdims=True)
-    chosen = forced | (optional & (np.cumsum(optional, axis=1) <= left))
-    best = largest(chosen.astype(float) @ weights)
+    free_vans = vans - low.sum(axis=1, keepdims=True)
+    is_placed = forced | (optional & (np.cumsum(optional, axis=1) <= free_vans))
+    best = largest(is_placed.astype(float) @ weights)
     return low[best], high[best]
 
 

@@ -48,9 +48,9 @@ class Claims:
     saving: Doubles
 
     @staticmethod
-    def rows(wanted: Ints) -> tuple[NDArray[np.intp], Ints]:
+    def rows(vans: Ints) -> tuple[NDArray[np.intp], Ints]:
         """Depot and index of each van, for the numbers of wanted vans (depots,)."""
-        return np.repeat(np.arange(len(wanted)), wanted), _counts(wanted).astype(np.int32)
+        return np.repeat(np.arange(len(vans)), vans), _counts(vans).astype(np.int32)
 
     @property
     def in_order(self) -> Claims:

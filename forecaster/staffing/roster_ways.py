@@ -90,7 +90,7 @@ class RosterWays:
         if self.fleet is None:
             return crews
         sharing, total = self._in_proportion(crews), crews.sum(axis=0)
-        wanted = sharing.wanted_vans.reshape(open_.shape)
+        desired_vans = sharing.wanted_vans.reshape(open_.shape)
         depots, days = open_.shape
 
         def claims(day: int) -> Claims:
@@ -98,8 +98,8 @@ class RosterWays:
             tier = np.where(before < self.costs.crew.min, placing.FIRST, placing.FURTHER)
             return Claims(depot, van, tier, before / np.maximum(total[depot, day], 1), np.zeros(len(van)))
 
-        usual = wanted.astype(float) if self.costs.shifts else total / self.fleet.drivers_per_van
-        placed = self.fleet.allocate(wanted, usual, claims)
+        usual = desired_vans.astype(float) if self.costs.shifts else total / self.fleet.drivers_per_van
+        placed = self.fleet.allocate(desired_vans, usual, claims)
         return sharing.crews(placed.ravel()).reshape(crews.shape)
 
     def _by_shift(self, need: Doubles, fold: Fold) -> Doubles:

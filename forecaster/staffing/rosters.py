@@ -47,8 +47,8 @@ def roster_for(
     if published is None:
         return roster
     keeping: Any = plugin("shifts.changes") if isinstance(roster, ShiftRoster) else changes
-    kept: Roster = keeping.keep_unless_worthwhile(roster, published, forecast, staffing, fleet)
-    return replace(kept, schedule=published.schedule) if isinstance(kept, ShiftRoster) else kept
+    final_roster: Roster = keeping.keep_unless_worthwhile(roster, published, forecast, staffing, fleet)
+    return replace(final_roster, schedule=published.schedule) if isinstance(final_roster, ShiftRoster) else final_roster
 
 
 def cheapest(

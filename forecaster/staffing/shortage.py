@@ -46,14 +46,14 @@ def claims(desired: Ints, need: Need, staffing: Staffing, fleet: VanPool) -> Cla
     smallest share first, then all others by their expected savings.
     """
     sharing, limits = fleet.drivers_per_van, staffing.crew
-    wanted = -(-desired // sharing)
-    depot, van = Claims.rows(wanted)
+    desired_vans = -(-desired // sharing)
+    depot, van = Claims.rows(desired_vans)
     usual, floor = need.level(0.5), floors(need, staffing)
     before = van * sharing
     tier = np.where(before < limits.min, placing.FIRST, np.where(before < floor[depot], placing.FLOOR, placing.FURTHER))
     share = np.where(tier == placing.FLOOR, before / np.maximum(usual[depot], 1e-9), 1.0)
     of_drivers = driver_savings(desired, need, staffing)
-    firsts = np.repeat(np.cumsum(desired) - desired, wanted) + before
+    firsts = np.repeat(np.cumsum(desired) - desired, desired_vans) + before
     saving = np.add.reduceat(of_drivers, firsts) if len(firsts) else np.zeros(0)
     return Claims(depot, van, tier, share, saving)
 
@@ -83,15 +83,15 @@ def driver_savings(desired: Ints, need: Need, staffing: Staffing) -> Doubles:
 
 
 def shortages(
-    desired: Ints, drivers: Ints, placed: Ints, fleet: VanPool, wanted: Ints | None = None
+    desired: Ints, drivers: Ints, placed: Ints, fleet: VanPool, desired_vans: Ints | None = None
 ) -> dict[tuple[int, int], Shortage]:
     """Reasons for missing vans, by the positions of depot and day; arrays (depots, days).
 
-    `wanted` are the vans for all drivers, if `drivers_per_van` alone does not determine them.
+    `desired_vans` are the vans for all drivers, if `drivers_per_van` alone does not determine them.
     """
-    wanted = -(-desired // fleet.drivers_per_van) if wanted is None else wanted
+    desired_vans = -(-desired // fleet.drivers_per_van) if desired_vans is None else desired_vans
     # (cities, days)
-    of_city, placed_in_city = placing.by_city(wanted, fleet.city), placing.by_city(placed, fleet.city)
+    of_city, placed_in_city = placing.by_city(desired_vans, fleet.city), placing.by_city(placed, fleet.city)
     of_all = of_city.sum(axis=0)
     reasons: dict[tuple[int, int], Shortage] = {}
     for row, day in zip(*(axis.tolist() for axis in (drivers < desired).nonzero()), strict=True):

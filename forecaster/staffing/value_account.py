@@ -178,27 +178,27 @@ def computing(runs: Sequence[ComputedRun], currency: str | None) -> Computing | 
 def summed(costs: Sequence[WeekCost], days: Sequence[ValuedDay], weeks: int) -> ValueAccount:
     """Account from weekly sums by part, and from the days behind them."""
     currency = days[-1].currency
-    counted = [day for day in days if day.currency == currency]
+    valued_days = [day for day in days if day.currency == currency]
     of_all, of_cities, of_months = ([cost for cost in costs if cost.part == part] for part in (ALL, CITY, MONTH))
-    whole = next(iter(_parts(of_all)), ValuePart("", ()))
-    planned, model, larger = (whole.of(way) for way in (PUBLISHED, MODEL, MORE_VANS))
-    overridden = sum(day.overridden for day in counted)
+    total = next(iter(_parts(of_all)), ValuePart("", ()))
+    planned, model, larger = (total.of(way) for way in (PUBLISHED, MODEL, MORE_VANS))
+    overridden = sum(day.overridden for day in valued_days)
     differs = planned and model and (overridden or _differ(planned, model))
     return ValueAccount(
         weeks,
         currency,
-        counted[0].day,
-        counted[-1].day,
-        len(counted),
-        sum(day.backfilled for day in counted),
+        valued_days[0].day,
+        valued_days[-1].day,
+        len(valued_days),
+        sum(day.backfilled for day in valued_days),
         overridden,
-        len(days) - len(counted),
-        whole,
+        len(days) - len(valued_days),
+        total,
         _parts(of_cities),
         _parts(of_months),
         _difference(of_all, MODEL, MORE_VANS) if larger and model else None,
         _difference(of_all, MODEL, PUBLISHED) if differs else None,
-        _difference(of_all, WORKED, AS_PLANNED) if whole.of(WORKED) else None,
+        _difference(of_all, WORKED, AS_PLANNED) if total.of(WORKED) else None,
         _cumulative(of_all),
     )
 

@@ -91,9 +91,9 @@ class VanSharing:
     @cached_property
     def wanted_vans(self) -> Ints:
         """Vans for all of a cell's drivers, (cells,)."""
-        wanted = np.zeros(self.cells, np.int32)
-        np.maximum.at(wanted, self.cell, (self.first_van + 1).astype(np.int32))
-        return wanted
+        vans = np.zeros(self.cells, np.int32)
+        np.maximum.at(vans, self.cell, (self.first_van + 1).astype(np.int32))
+        return vans
 
     def crews(self, vans: Ints) -> Ints:
         """Crews (shifts, cells) carried by these numbers of vans (cells,)."""

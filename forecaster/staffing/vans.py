@@ -46,11 +46,11 @@ class VanPool:
         names, cities = np.unique(attributes.get("city", ("",) * depots), return_inverse=True)
         home = None
         if declared.home is not None:
-            words = attributes.get(declared.home, ("",) * depots)
-            home = np.array([_whole_number(word, declared.home) for word in words], np.int32)
+            values = attributes.get(declared.home, ("",) * depots)
+            home = np.array([_whole_number(word, declared.home) for word in values], np.int32)
         return cls(declared.total, cities.astype(np.intp), home, declared.drivers_per_van, tuple(names.tolist()))
 
-    def allocate(self, wanted: Ints, need: Doubles, claims: Callable[[int], Claims]) -> Ints:
+    def allocate(self, desired_vans: Ints, need: Doubles, claims: Callable[[int], Claims]) -> Ints:
         """Number of vans at each depot on each day, (depots, days), at most those wanted.
 
         `need` are the vans needed by a day's work, in fractions, by which shares are compared, and
@@ -60,10 +60,10 @@ class VanPool:
         need = np.maximum(need, LEAST_NEED)
 
         def place(day: int) -> Ints:
-            depots = DepotVans(home, wanted[:, day], need[:, day])
+            depots = DepotVans(home, desired_vans[:, day], need[:, day])
             return VanDay(claims(day).in_order, self.total, self.city, depots, self.home is not None).place()
 
-        return np.stack([place(day) for day in range(wanted.shape[1])], axis=1)
+        return np.stack([place(day) for day in range(desired_vans.shape[1])], axis=1)
 
     def loans(self, placed: Ints) -> tuple[Loan, ...]:
         """Loans within each city and day, from depots that need fewer vans than they own to those

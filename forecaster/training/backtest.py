@@ -84,13 +84,13 @@ def _known_before(reigning: Predictor, first: date, days: int) -> list[str]:
     """Return a sentence about the held-out days after the first cutoff that a champion has seen;
     empty if there are none."""
     last = reigning.bundle.manifest["training"].get("validated_until")
-    known = min((date.fromisoformat(last) - first).days, days) if last else 0
-    if known <= 0:
+    known_days = min((date.fromisoformat(last) - first).days, days) if last else 0
+    if known_days <= 0:
         return []
     template = N_(
         "the champion was trained on {known} of the {days} held-out days, up to {last}: its scores are too optimistic"
     )
-    return [sentence(template, known=known, days=days, last=first + timedelta(days=known))]
+    return [sentence(template, known=known_days, days=days, last=first + timedelta(days=known_days))]
 
 
 def _without_last_calibration(reigning: Predictor) -> backtests.Predictor:

@@ -33,11 +33,11 @@ def pool(panels: Sequence[Panel], *, days: int, covariates: tuple[str, ...] = ()
         raise ValueError(f"found horizons {sorted(horizons)} and {len(calendars)} calendars, wanted one of each")
     if days <= LOOKBACK:
         raise ValueError(f"found pieces of {days} days, wanted more than {LOOKBACK}")
-    named = list(_named_pieces(panels, days))
-    if not named:
+    named_pieces = list(_named_pieces(panels, days))
+    if not named_pieces:
         raise ValueError("no depot has enough known days")
-    depot_ids = tuple(depot for names, _ in named for depot in names)
-    pieces = [piece for _, piece in named]
+    depot_ids = tuple(depot for names, _ in named_pieces for depot in names)
+    pieces = [piece for _, piece in named_pieces]
     longest = max(panels, key=lambda panel: panel.history)
     horizon = longest.horizon
     until_end = days + horizon
@@ -72,8 +72,8 @@ def _pieces(panel: Panel, days: int) -> Iterator[Panel]:
     end = panel.history
     while True:
         piece = panel.at(panel.days[end - 1].astype(object)).last(days)
-        known = np.isfinite(piece.demand).sum(axis=1) >= LEAST_SHARE * days
-        yield piece.among([depot for depot, often in zip(piece.depot_ids, known, strict=True) if often])
+        is_known = np.isfinite(piece.demand).sum(axis=1) >= LEAST_SHARE * days
+        yield piece.among([depot for depot, often in zip(piece.depot_ids, is_known, strict=True) if often])
         end -= days - LOOKBACK
         if end < days // 2 or end <= LOOKBACK:  # or the previous piece held all of it
             return

@@ -90,9 +90,12 @@ def open_panel(file: Path) -> Panel:
 
 def provenance(names: Sequence[str], open_panels: Sequence[Panel], model: Candidate, **settings: int) -> dict[str, Any]:
     """Return the provenance of a prior: its settings and panels, with licenses."""
-    words = [*(f"--{name} {value}" for name, value in settings.items()), *(f"data/real/{name}.yaml" for name in names)]
+    arguments = [
+        *(f"--{name} {value}" for name, value in settings.items()),
+        *(f"data/real/{name}.yaml" for name in names),
+    ]
     return {
-        "command": " ".join(["python -m forecaster.training.pretrain", *words]),
+        "command": " ".join(["python -m forecaster.training.pretrain", *arguments]),
         "forecaster": __version__,
         "settings": {**settings, "epochs": EPOCHS, "batch": BATCH, "members": MEMBERS, "piece_days": PIECE},
         "loss": {name: float(f"{model.summary['history'][-1][name]:.6g}") for name in ("loss", "validation")},
@@ -123,19 +126,19 @@ def _spec(seed: int) -> Spec:
     )
 
 
-def _options(words: Sequence[str] | None) -> argparse.Namespace:
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m forecaster.training.pretrain", allow_abbrev=False)
     parser.add_argument("files", nargs="*", type=Path, help="pipeline files of openly licensed datasets")
     parser.add_argument("--out", type=Path, default=store.FOLDER, help="the folder; by default the package's own prior")
     parser.add_argument("--steps", type=int, default=STEPS, help="gradient steps")
     parser.add_argument("--simulated", type=int, default=SIMULATED, help="simulated networks")
     parser.add_argument("--seed", type=int, default=SEED)
-    return parser.parse_args(words)
+    return parser.parse_args(arguments)
 
 
-def main(words: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code."""
-    options = _options(words)
+    options = _options(arguments)
     settings = {"steps": options.steps, "simulated": options.simulated, "seed": options.seed}
     try:
         open_panels = [open_panel(file) for file in options.files]

@@ -157,8 +157,8 @@ def _run_child(
     """Train in a child process, and pass on its messages; return the model."""
     lead_error = dict(spec.calendar.lead_error)
     options = {"--profile": profile, "--epochs": epochs, "--lead-error": json.dumps(lead_error) if lead_error else None}
-    words = [word for name, value in options.items() if value for word in (name, str(value))]
-    command = [sys.executable, "-m", "forecaster.training.train", str(file), *words]
+    arguments = [word for name, value in options.items() if value for word in (name, str(value))]
+    command = [sys.executable, "-m", "forecaster.training.train", str(file), *arguments]
     pipe = subprocess.PIPE
     process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=parent_watch.environment())
     assert process.stdin
@@ -212,17 +212,17 @@ def _prepared_meanwhile(before: Panel, spec: Spec, hears: Listeners) -> Iterator
     In a separate thread, because a signal that arrives while JAX compiles may be lost; the thread
     is joined, because a process that ends during a compilation is aborted (SIGABRT).
     """
-    ahead = threading.Thread(target=_prepare, args=(before, spec))
+    preparation = threading.Thread(target=_prepare, args=(before, spec))
 
     def begin() -> None:
         hears.on_begin()
-        ahead.start()
+        preparation.start()
 
     try:
         yield replace(hears, on_begin=begin)
     finally:
-        if ahead.ident is not None:
-            ahead.join()
+        if preparation.ident is not None:
+            preparation.join()
 
 
 def _prepare(before: Panel, spec: Spec) -> None:
@@ -302,14 +302,14 @@ def _nothing() -> None:
     pass
 
 
-def _options(words: Sequence[str]) -> argparse.Namespace:
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the command line of the process."""
     parser = argparse.ArgumentParser(prog="forecaster.training.train", allow_abbrev=False)
     parser.add_argument("file", type=Path)
     parser.add_argument("--profile", type=Path, help="a folder for a trace of two epochs")
     parser.add_argument("--epochs", type=int, help="train no longer, from nothing, and keep no checkpoint")
     parser.add_argument("--lead-error", type=json.loads, default={}, help="errors of reports, by covariate")
-    return parser.parse_args(words)
+    return parser.parse_args(arguments)
 
 
 def _epoch_json(epoch: Any) -> dict[str, Any]:

@@ -169,15 +169,15 @@ def _shapes(before: Panel, spec: Spec, nights: int) -> Iterator[Panel]:
 def days_later(panel: Panel, days: int) -> Panel:
     """Return the panel as it may be `days` days later, with its last week repeated."""
     history = np.concatenate([np.arange(panel.history), panel.history - _WEEK + np.arange(days) % _WEEK])
-    whole = np.concatenate([history, np.arange(panel.history, len(panel.days))])
+    all_days = np.concatenate([history, np.arange(panel.history, len(panel.days))])
     return replace(
         panel,
-        days=panel.days[0] + np.arange(len(whole)),
+        days=panel.days[0] + np.arange(len(all_days)),
         demand=panel.demand[:, history],
         capped=None,
-        open=panel.open[:, whole],
-        covariates=panel.covariates[:, whole],
-        calendar=panel.calendar[:, whole],
+        open=panel.open[:, all_days],
+        covariates=panel.covariates[:, all_days],
+        calendar=panel.calendar[:, all_days],
     )
 
 

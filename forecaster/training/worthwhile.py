@@ -187,12 +187,12 @@ def gain_of(
     for training in trainings:
         for cutoff in _cutoffs_since(training, panel):
             new, old = bill(training.new, cutoff), bill(training.old, cutoff)
-            known = np.flatnonzero(np.isfinite(new) & np.isfinite(old))
-            ours.append(new[known])
-            theirs.append(old[known])
-            depots.append(known)
-            days.append(np.full(len(known), np.datetime64(cutoff + timedelta(days=1), "D")))
-            compared += bool(len(known))
+            known_rows = np.flatnonzero(np.isfinite(new) & np.isfinite(old))
+            ours.append(new[known_rows])
+            theirs.append(old[known_rows])
+            depots.append(known_rows)
+            days.append(np.full(len(known_rows), np.datetime64(cutoff + timedelta(days=1), "D")))
+            compared += bool(len(known_rows))
     empty = np.zeros(0)
     pairs = Pairs(
         np.concatenate([*depots, np.zeros(0, np.intp)]),
@@ -245,20 +245,20 @@ def _replays(
 ) -> dict[str, dict[date, Fold]]:
     """Forecast with each champion the single day after each cutoff that is needed: digest → cutoff
     → fold."""
-    wanted: dict[str, set[date]] = {champion: set(_last_cutoffs(panel))}
+    cutoffs_by_digest: dict[str, set[date]] = {champion: set(_last_cutoffs(panel))}
     for training in trainings:
         for digest in (training.old, training.new):
-            wanted.setdefault(digest, set()).update(_cutoffs_since(training, panel))
+            cutoffs_by_digest.setdefault(digest, set()).update(_cutoffs_since(training, panel))
     predictors = {
         digest: Predictor(bundles.load(spec.paths.bundle(digest), spec.paths.folder))
-        for digest, cutoffs in wanted.items()
+        for digest, cutoffs in cutoffs_by_digest.items()
         if cutoffs
     }
-    folds: dict[str, dict[date, Fold]] = {digest: {} for digest in wanted}
-    for cutoff in sorted(set().union(*wanted.values())):
+    folds: dict[str, dict[date, Fold]] = {digest: {} for digest in cutoffs_by_digest}
+    for cutoff in sorted(set().union(*cutoffs_by_digest.values())):
         panels: dict[str, Panel] = {}  # by encoding, because most champions share one
         for digest, predictor in predictors.items():
-            if cutoff in wanted[digest]:
+            if cutoff in cutoffs_by_digest[digest]:
                 encoding = predictor.bundle.encoding
                 key = repr(encoding.to_json())
                 panels[key] = panels.get(key) or panel_at.under(encoding)(cutoff)
@@ -268,9 +268,12 @@ def _replays(
 
 def _first_day(predictor: Predictor, before: Panel, panel: Panel) -> Fold:
     """Return the forecast of the day after a cutoff, with the actuals known by now."""
-    whole = predictor(before)
+    full_forecast = predictor(before)
     forecast = replace(
-        whole, target_dates=whole.target_dates[:1], quantiles=whole.quantiles[:, :1], open=whole.open[:, :1]
+        full_forecast,
+        target_dates=full_forecast.target_dates[:1],
+        quantiles=full_forecast.quantiles[:, :1],
+        open=full_forecast.open[:, :1],
     )
     scored = panel.at(before.cutoff).open[:, -panel.horizon :] & before.open.any(axis=1, keepdims=True)
     actuals = np.where(scored, panel.actuals(before.cutoff), np.nan)[:, :1].astype(np.float32)

@@ -12,7 +12,7 @@ from forecaster.ledger import access as ledger_access
 LONGEST = 2000  # characters of a path or a sentence
 
 
-def audit(request: Request, what: str, connection: sa.Connection | None = None) -> None:
+def audit(request: Request, action: str, connection: sa.Connection | None = None) -> None:
     """Write a row; in the transaction of the write if its connection is given.
 
     For a route that never calls this, the middleware writes a row without a sentence.
@@ -27,7 +27,7 @@ def audit(request: Request, what: str, connection: sa.Connection | None = None) 
         address=str(request.state.address),
         method=request.method,
         path=request.url.path[:LONGEST],
-        what=what[:LONGEST],
+        what=action[:LONGEST],
     )
     if connection is None:
         with context.writing() as own_connection:

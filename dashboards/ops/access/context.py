@@ -64,8 +64,8 @@ class AccessContext:
     def cookie(self, name: str) -> str:
         """Return the browser's name of a cookie. Browsers accept a __Host- cookie from this host
         only. Each of several pipelines has its own."""
-        own = f"{name}-{self.pipeline}" if self.prefix else name
-        return f"__Host-{own}" if self.secure else own
+        cookie_name = f"{name}-{self.pipeline}" if self.prefix else name
+        return f"__Host-{cookie_name}" if self.secure else cookie_name
 
     def pipeline_shown(self) -> str:
         """Return the pipeline on display. Raises LedgerError if none is declared and nothing is

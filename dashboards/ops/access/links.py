@@ -109,12 +109,12 @@ def enter(request: Request, context: AccessContext, token: str) -> Response:
     link = open_link(context, token)
     if not (paths := _paths(context, link)):
         raise DeadLink
-    left = link.expires_at - context.clock()
+    lifetime = link.expires_at - context.clock()
     answer = RedirectResponse(context.prefix + paths[0], 303)
     answer.set_cookie(
         context.cookie(COOKIE),
         token,
-        max_age=int(left.total_seconds()),
+        max_age=int(lifetime.total_seconds()),
         secure=context.secure,
         httponly=True,
         samesite="lax",
@@ -183,8 +183,8 @@ def make_link(
         _require_published(ledger, spec.name, view, city, depot)
         people = planned_people(ledger, spec.name, view, depot)
         if person not in (None, *people):
-            wanted = f"one of {', '.join(people)}" if people else f"it with the view {PERSON} alone"
-            raise SpecError(f"--person: found {person!r}, wanted {wanted}")
+            expected = f"one of {', '.join(people)}" if people else f"it with the view {PERSON} alone"
+            raise SpecError(f"--person: found {person!r}, wanted {expected}")
         plain = new(view, city, days, pipeline=spec.name, by=by, now=now, depot_id=depot)
         names = (person,) if person else people
         links = [replace(plain, link_id=ledger_access.new_link_id(), person=name) for name in names] or [plain]
@@ -239,9 +239,9 @@ def planned_people(ledger: Ledger, pipeline: str, view: str, depot_id: str | Non
     return tuple(who.name for plan in plans for who in plan.positions)
 
 
-def by_command(spec: Spec, by: str, now: datetime, command: str, what: str) -> ledger_access.AuditEntry:
+def by_command(spec: Spec, by: str, now: datetime, command: str, action: str) -> ledger_access.AuditEntry:
     """Return the audit row of an action on the command line."""
-    return ledger_access.AuditEntry(now, spec.name, by, "command", socket.gethostname(), "-", command, what)
+    return ledger_access.AuditEntry(now, spec.name, by, "command", socket.gethostname(), "-", command, action)
 
 
 def link_sentence(link: ledger_access.Link) -> str:

@@ -183,10 +183,10 @@ def _name(source: Mapping[str, Any], declared: Oidc) -> str:
     return str(name)
 
 
-def _groups(told: object, declared: Oidc) -> list[str]:
-    groups = [] if told is None or told == "" else [told] if isinstance(told, str) else told
+def _groups(claim: object, declared: Oidc) -> list[str]:
+    groups = [] if claim is None or claim == "" else [claim] if isinstance(claim, str) else claim
     if not isinstance(groups, list) or not all(map(_is_name, groups)):
-        raise ValueError(f"{declared.groups}: found {_shown(told)}, wanted a list of names")
+        raise ValueError(f"{declared.groups}: found {_shown(claim)}, wanted a list of names")
     return groups
 
 

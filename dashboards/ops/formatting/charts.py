@@ -67,7 +67,7 @@ class Chart:
 
 def chart(
     past: Sequence[RecentDay],
-    ahead: Sequence[Ahead],
+    days_ahead: Sequence[Ahead],
     marks: Sequence[tuple[date, str]],
     *,
     width: float,
@@ -81,15 +81,15 @@ def chart(
     A day ahead is `stretch` times as wide as a past one. Narrow days have no letter. `marks` are
     numbered from 1 in their order; those outside the picture are omitted, but keep their number.
     """
-    first = ahead[0].date - timedelta(days=past_days)
+    first = days_ahead[0].date - timedelta(days=past_days)
     past = [day for day in past if day.date >= first]
-    ticks = nice(max([day.demand or 0 for day in past] + [day.high for day in ahead], default=0))
-    plot = _Plot(44.0, width - 8, 34.0, height - 42, first, past_days, len(ahead), stretch, ticks[-1])
+    ticks = nice(max([day.demand or 0 for day in past] + [day.high for day in days_ahead], default=0))
+    plot = _Plot(44.0, width - 8, 34.0, height - 42, first, past_days, len(days_ahead), stretch, ticks[-1])
     # Closed and unknown days break a line: a stroke across them would show orders that nobody
     # counted.
     actuals = _runs(_counted(past, plot))
-    days = _runs((day.date, day) for day in ahead if day.open)
-    medians = _runs((day.date, plot.point(day.date, day.median)) for day in ahead if day.open)
+    days = _runs((day.date, day) for day in days_ahead if day.open)
+    medians = _runs((day.date, plot.point(day.date, day.median)) for day in days_ahead if day.open)
     return Chart(
         width,
         height,
@@ -99,18 +99,18 @@ def chart(
         plot.bottom,
         border=round(plot.border, 1),
         behind=past_days,
-        ahead=len(ahead),
+        ahead=len(days_ahead),
         rows=tuple(Tick(round(plot.y(tick), 1), display.number(tick)) for tick in ticks),
         weekdays=_weekdays(plot),
         weeks=_mondays(plot, width),
-        closed=(*_closed(past, plot), *_closed(ahead, plot)),
+        closed=(*_closed(past, plot), *_closed(days_ahead, plot)),
         actuals=_lines(actuals),
         dots=_round(chain(*actuals)),
         estimates=_round(_estimated(past, plot)),
         bands=tuple(_band(run, plot) for run in days),
         medians=_lines(medians),
         points=_round(chain(*medians)) if plot.step * stretch >= POINT else (),
-        marks=_beside(_marks(plot, marks, ahead[-1].date), plot.right),
+        marks=_beside(_marks(plot, marks, days_ahead[-1].date), plot.right),
     )
 
 
@@ -213,11 +213,11 @@ def _marks(plot: _Plot, marks: Sequence[tuple[date, str]], last: date) -> list[t
 
 def _apart(places: Sequence[tuple[T, float]], room: float) -> list[tuple[T, float]]:
     """Select places, from left to right, that are at least `room` apart."""
-    chosen: list[tuple[T, float]] = []
+    selection: list[tuple[T, float]] = []
     for value, at in places:
-        if not chosen or at - chosen[-1][1] >= room:
-            chosen.append((value, at))
-    return chosen
+        if not selection or at - selection[-1][1] >= room:
+            selection.append((value, at))
+    return selection
 
 
 def _beside(marks: Sequence[tuple[float, int, str]], right: float) -> tuple[tuple[float, int, str, float], ...]:

@@ -47,8 +47,8 @@ def in_one_line(sentence: str) -> str:
 
 def signed(value: float) -> str:
     """Format a change in orders: "+12", "−7", "0"."""
-    whole = round(value)
-    return number(whole) if whole == 0 else with_sign(whole, number(abs(whole)))
+    change = round(value)
+    return number(change) if change == 0 else with_sign(change, number(abs(change)))
 
 
 def with_sign(value: float, text: str) -> str:

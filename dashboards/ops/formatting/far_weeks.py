@@ -28,16 +28,16 @@ class FarWeek(Generic[Line]):
 
 
 def far_weeks(
-    days: Sequence[date], medians: Sequence[float], lines: Sequence[Line], meant: int
+    days: Sequence[date], medians: Sequence[float], lines: Sequence[Line], front_index: int
 ) -> tuple[FarWeek[Line], ...]:
     """Return the weeks after the first two, from days with their medians in orders and a line each;
-    `meant` is the index of the day in front."""
+    `front_index` is the index of the day in front."""
     return tuple(
         FarWeek(
             display.days(days[first : first + WEEK]),
             display.in_orders(sum(medians[first : first + WEEK])),
             display.orders(sum(medians[first : first + WEEK])),
-            first <= meant < first + WEEK,
+            first <= front_index < first + WEEK,
             tuple(lines[first : first + WEEK]),
         )
         for first in range(GLANCE, len(days), WEEK)

@@ -65,7 +65,7 @@ def reader_locale(accept_language: str, choice: str = "", default: str = ENGLISH
         tag = next((tag for tag in tags if _language_of(tag) == choice and _of(tag)), choice)
         return replace(_of(tag) or DEFAULT, language=choice)
     language = next((code for code in map(_language_of, tags) if code in LANGUAGES), default)
-    numbers = next((known for tag in tags if (known := _of(tag)) is not None), None)
+    numbers = next((locale for tag in tags if (locale := _of(tag)) is not None), None)
     return replace(numbers or _of(default) or DEFAULT, language=language)
 
 

@@ -19,10 +19,10 @@ def told(text: str, made_of: object = None) -> str:
 def told_objections(verdict: Mapping[str, Any]) -> list[str]:
     """Translate the objections of a gate's verdict, which a run's row stores as plain text along
     with their parts."""
-    written = [str(objection) for objection in verdict.get("objections", ())]
+    objections = [str(objection) for objection in verdict.get("objections", ())]
     # in verdicts of earlier versions
-    made_of = verdict.get("made_of") or [None] * len(written)
-    return [told(text, parts) for parts, text in zip(made_of, written, strict=False)]
+    made_of = verdict.get("made_of") or [None] * len(objections)
+    return [told(text, parts) for parts, text in zip(made_of, objections, strict=False)]
 
 
 def capitalised(text: str) -> str:

@@ -165,15 +165,15 @@ class ResponseCache:
         Raises LedgerError, and TimeoutError if the ledger does not answer within `PATIENCE`
         seconds.
         """
-        known = self._store.known()
-        if known is None and not self._has_written and monotonic() - self._read_at <= STALE_SECONDS:
+        number_and_time = self._store.known()
+        if number_and_time is None and not self._has_written and monotonic() - self._read_at <= STALE_SECONDS:
             if self._reading is None or self._reading.done():
                 self._reading = asyncio.get_running_loop().create_task(self._read())
             return
-        if known is None:
+        if number_and_time is None:
             with fail_after(PATIENCE):
-                known = await to_thread.run_sync(self._store.read_number, abandon_on_cancel=True)
-        self._take(*known)
+                number_and_time = await to_thread.run_sync(self._store.read_number, abandon_on_cancel=True)
+        self._take(*number_and_time)
 
     async def _read(self) -> None:
         with suppress(LedgerError):  # the next request reads it

@@ -66,9 +66,9 @@ def serve_together(
 
 
 def refuse_same_names(specs: Sequence[Spec]) -> None:
-    seen: dict[str, int] = {}
+    places: dict[str, int] = {}
     for place, spec in enumerate(specs, 1):
-        if (first := seen.setdefault(spec.name, place)) != place:
+        if (first := places.setdefault(spec.name, place)) != place:
             raise SpecError(
                 f"name: found {spec.name!r} in file {first} and in file {place}, wanted a name of its own for each "
                 f"pipeline that is served here, as it is its address: change `name` in one of them"

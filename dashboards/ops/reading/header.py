@@ -110,7 +110,7 @@ def front(head: Head, now: datetime, fruitless: datetime | None = None) -> Front
     zone = ZoneInfo(head.timezone)
     today = now.astimezone(zone).date()
     targets = tuple(head.cutoff + timedelta(days=step) for step in range(1, head.horizon + 1))
-    meant = in_front(targets, today)
+    front_index = in_front(targets, today)
     return Front(
         title=head.title or head.pipeline,
         tier=head.tier,
@@ -125,8 +125,8 @@ def front(head: Head, now: datetime, fruitless: datetime | None = None) -> Front
         fruitless_began=fruitless,
         replayed=head.published_at - head.as_of > REPLAY,
         target_dates=targets,
-        meant=meant,
-        near=display.near(targets[meant], today),
+        meant=front_index,
+        near=display.near(targets[front_index], today),
         today=today,
         now=now,
     )
@@ -143,9 +143,9 @@ def in_zone(header: Front, zone: str | None) -> Front:
     if zone is None:
         return header
     today = header.now.astimezone(ZoneInfo(zone)).date()
-    meant = in_front(header.target_dates, today)
-    near = display.near(header.target_dates[meant], today)
-    return replace(header, today=today, meant=meant, near=near)
+    front_index = in_front(header.target_dates, today)
+    near = display.near(header.target_dates[front_index], today)
+    return replace(header, today=today, meant=front_index, near=near)
 
 
 def stale(targets: tuple[date, ...], cutoff: date, today: date) -> str | None:

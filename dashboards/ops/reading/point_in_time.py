@@ -56,9 +56,9 @@ def find_publication(
     match = next((head for head in publications if head.publication_id == number), None)
     if match is None:
         oldest = publications[-1]
-        what = f"publication {publication}" if at is None else f"what was up on {display.instant(at, zone)},"
+        description = f"publication {publication}" if at is None else f"what was up on {display.instant(at, zone)},"
         raise NotRetained(
-            f"{what} is not kept; the oldest that is kept is publication {oldest.publication_id}, published "
+            f"{description} is not kept; the oldest that is kept is publication {oldest.publication_id}, published "
             f"{oldest.published_at.astimezone(zone):%Y-%m-%dT%H:%M%z}; older ones are removed"
         )
     return match, at or match.published_at

@@ -67,14 +67,14 @@ class WhatIfCache:
         )
 
         head = edition.head
-        told = NOBODY
+        binding_crews = NOBODY
         if self._spec.staffing is not None and self._spec.staffing.notice_days is not None:
             with edition.ledger.transaction() as connection:
-                told = told_crews(connection, head.pipeline, self._spec.staffing, head.cutoff)
-        key = (head.publication_id, head.revised_at, told)
+                binding_crews = told_crews(connection, head.pipeline, self._spec.staffing, head.cutoff)
+        key = (head.publication_id, head.revised_at, binding_crews)
         with self._lock:
             questions = self._questions
             if questions is None or self._of != key or (questions.broken and monotonic() >= self._again):
-                questions = Questions.of(self._spec.paths.folder, edition.ledger.whole(head), told=told)
+                questions = Questions.of(self._spec.paths.folder, edition.ledger.whole(head), told=binding_crews)
                 self._questions, self._of, self._again = questions, key, monotonic() + RETRY_SECONDS
             return questions

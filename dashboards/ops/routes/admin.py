@@ -129,8 +129,8 @@ def check_link(wish: LinkRequest, context: AccessContext) -> None:
         raise HTTPException(422, f"depot_id: {problem}")
     people = links.planned_people(ledger, pipeline, wish.view, wish.depot_id) or (None,)
     if wish.person not in people:
-        wanted = f"one of {', '.join(map(str, people))}" if wish.view == links.PERSON else "it with the view person"
-        raise HTTPException(422, f"person: found {wish.person!r}, wanted {wanted}")
+        expected = f"one of {', '.join(map(str, people))}" if wish.view == links.PERSON else "it with the view person"
+        raise HTTPException(422, f"person: found {wish.person!r}, wanted {expected}")
 
 
 def made_link(

@@ -69,12 +69,12 @@ def router(renderer: Renderer) -> APIRouter:
     routes = APIRouter(prefix=PREFIX, responses=TROUBLE)
     for view in VIEWS:
         endpoint = (_of_publication if view.of_publication else _of_nights)(renderer, view)
-        gone = GONE if view.of_publication else {}
+        gone_responses = GONE if view.of_publication else {}
         routes.add_api_route(
             f"/{view.name}",
             endpoint,
             response_model=view.out,
-            responses=AS_CSV | gone,
+            responses=AS_CSV | gone_responses,
             name=view.name,
             description=view.says,
             tags=["forecasts" if view.of_publication else "nights"],

@@ -124,9 +124,9 @@ def board_content(
 ) -> bytes:
     """Render the page of the board."""
     front, dates = edition.front, _publication_days(edition)
-    shown = edition.head.published_at.astimezone(ZoneInfo(edition.head.timezone)).date().isoformat()
-    earlier = max((day for day in dates if day < shown), default="")
-    later = min((day for day in dates if day > shown), default="")
+    publication_day = edition.head.published_at.astimezone(ZoneInfo(edition.head.timezone)).date().isoformat()
+    earlier = max((day for day in dates if day < publication_day), default="")
+    later = min((day for day in dates if day > publication_day), default="")
     view = board(edition, query, _actuals(edition, query, renderer))
     address = view.query.to()
     return page(

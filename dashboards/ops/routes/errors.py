@@ -100,12 +100,12 @@ def handle(app: FastAPI, refuse: Refuse) -> None:
 
 def _refusal(request: Request, error: HTTPException) -> tuple[str, dict[str, str]]:
     """Return the sentence and the headers for an error of the framework."""
-    here, headers = _short(access_context(request).prefix + request.url.path), dict(error.headers or {})
+    address, headers = _short(access_context(request).prefix + request.url.path), dict(error.headers or {})
     if error.detail == "Not Found":
-        return _("there is nothing at {address}", address=here), headers
+        return _("there is nothing at {address}", address=address), headers
     if error.status_code == 405:
         headers["Allow"] = ", ".join(_methods(request))
-        return _("{address} takes {methods}", address=here, methods=headers["Allow"]), headers
+        return _("{address} takes {methods}", address=address, methods=headers["Allow"]), headers
     return _(str(error.detail)), headers
 
 

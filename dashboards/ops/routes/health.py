@@ -50,10 +50,10 @@ class ReadinessCache:
         try:
             head = self._store.edition().head
         except LedgerError as error:
-            shown = self._store.head_in_memory()
-            ready, sentence, for_admins = shown is not None, error.for_readers, str(error)
-            if shown is not None:
-                sentence = f"publication {shown.publication_id} of {shown.pipeline}, from memory"
+            cached_head = self._store.head_in_memory()
+            ready, sentence, for_admins = cached_head is not None, error.for_readers, str(error)
+            if cached_head is not None:
+                sentence = f"publication {cached_head.publication_id} of {cached_head.pipeline}, from memory"
                 for_admins = f"{sentence}: {error}"
         else:
             ready, sentence = True, f"publication {head.publication_id} of {head.pipeline}"

@@ -72,8 +72,8 @@ class MyWeekRoutes:
     def calendar(self, request: Request) -> Response:
         """Return this person's calendar, without an ETag, since an ETag would let readers share a
         cached copy."""
-        named = {"Content-Disposition": 'attachment; filename="my-week.ics"'}
-        return Response(self._mine(request)[1].write("ics"), media_type=MEDIA_TYPES["ics"], headers=named)
+        headers = {"Content-Disposition": 'attachment; filename="my-week.ics"'}
+        return Response(self._mine(request)[1].write("ics"), media_type=MEDIA_TYPES["ics"], headers=headers)
 
     async def answer(self, request: Request, reader: Reader, content: Body) -> Response:
         """Write an answer, and redirect to the week."""
@@ -130,5 +130,5 @@ class MyWeekRoutes:
             if changed:
                 refresh.refresh_within(connection, pipeline, self.spec.paths)
                 # without the name, since the audit is kept forever
-                what = "a free day" if form.answer in ("wished", "unwished") else form.shift or "a free day"
-                audit(request, f"{form.answer} {what} of {form.day} at {depot_id}", connection)
+                shift_text = "a free day" if form.answer in ("wished", "unwished") else form.shift or "a free day"
+                audit(request, f"{form.answer} {shift_text} of {form.day} at {depot_id}", connection)

@@ -72,8 +72,8 @@ def _of_the_publication(router: APIRouter, renderer: Renderer, page: RenderPage)
 
         def make(edition: Edition) -> bytes:
             depots = edition.outline()
-            whole = network(edition.head, depots, edition.front, edition.totals(), edition.cities is not None)
-            view = wall(edition.head, depots, edition.front, whole, edition.before(), city)
+            network_view = network(edition.head, depots, edition.front, edition.totals(), edition.cities is not None)
+            view = wall(edition.head, depots, edition.front, network_view, edition.before(), city)
             return page("wall.html", front=edition.front, wall=view)
 
         return renderer.of_publication(request, HTML, make, city)
@@ -97,8 +97,8 @@ def _of_the_past(router: APIRouter, renderer: Renderer, page: RenderPage, spec: 
 
         def make(book: Logbook) -> bytes:
             title = title_of(book.head)
-            ahead = (*outlook(book), *turned_away(book.capped_depots(), spec.staffing if spec else None))
-            return page("value.html", title=title, value=value_page(book.value(weeks)), outlook=ahead)
+            sentences = (*outlook(book), *turned_away(book.capped_depots(), spec.staffing if spec else None))
+            return page("value.html", title=title, value=value_page(book.value(weeks)), outlook=sentences)
 
         return renderer.of_nights(request, HTML, make)
 
@@ -106,8 +106,8 @@ def _of_the_past(router: APIRouter, renderer: Renderer, page: RenderPage, spec: 
     def champion_page(request: Request) -> Response:
         def make(book: Logbook) -> bytes:
             view = champion(book.head, book.promotions(), book.runs, book.tallies())
-            tried = canary_line(book.canary(), book.head)
-            return page("champion.html", front=book.front(), champion=view, canary=tried, links=RunLinker.of(book))
+            canary = canary_line(book.canary(), book.head)
+            return page("champion.html", front=book.front(), champion=view, canary=canary, links=RunLinker.of(book))
 
         return renderer.of_nights(request, HTML, make)
 
@@ -116,10 +116,10 @@ def _of_the_past(router: APIRouter, renderer: Renderer, page: RenderPage, spec: 
         def make(book: Logbook) -> bytes:
             fresh = freshness(book.head, book.depots(), book.runs, book.now)
             withheld = "" if book.cities is None else _(HIDDEN_MESSAGE)
-            view, kept = health(book.runs, book.head, book.now, withheld), promises(book, spec)
+            view, objectives = health(book.runs, book.head, book.now, withheld), promises(book, spec)
             content: dict[str, Any] = {
                 "fresh": fresh,
-                "promises": kept,
+                "promises": objectives,
                 "drifting": drift_list(book.drifts()),
                 "on_call": on_call(book),
             }

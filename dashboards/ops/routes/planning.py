@@ -132,7 +132,7 @@ class PlanningRoutes:
             with_day_in_front(edition.front, day)
             if edition.past:
                 return Response(depot_content(edition, depot_id, self._page, day=day, as_of=as_of), media_type=HTML)
-            forecast = next(ahead for ahead in published.days if ahead.target_date == day)
+            forecast = next(published_day for published_day in published.days if published_day.target_date == day)
             neighbours = planner.neighbours(edition, published)
             question = None
             if kind:
@@ -309,8 +309,8 @@ class PlanningRoutes:
         """Return the overrides of a form; a city means those of its depots that the planner sees."""
         wish = WishForm.model_validate(values)
         edition = self._edition(request)
-        others = planner.neighbours(edition, edition.depot(wish.depot_id)) if wish.scope == CITY else ()
-        group = wish.group(planner.name(by, wish.by), others)
+        neighbours = planner.neighbours(edition, edition.depot(wish.depot_id)) if wish.scope == CITY else ()
+        group = wish.group(planner.name(by, wish.by), neighbours)
         if by.cities is not None:
             planner.see_all(edition, group.depot_ids)
         return group

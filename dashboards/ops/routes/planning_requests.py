@@ -248,17 +248,17 @@ def supposition(
     day: date,
     kind: str,
     value: float | None,
-    others: tuple[str, ...],
+    other_depots: tuple[str, ...],
     last: date | None,
 ) -> Supposition:
     """Return a reader's question. Raises NoSuchDepot for a depot that they do not see, and
     OverrideError if the kind needs a number and none is given."""
     edition.depot(depot)
-    if others:
-        planner.see_all(edition, others)
+    if other_depots:
+        planner.see_all(edition, other_depots)
     if value is None and kind not in WITHOUT_VALUE:
         raise OverrideError(_("value: found nothing, wanted a number for {kind}", kind=shown(kind)))
-    return Supposition(depot, day, kind, 1.0 if value is None else value, others, last)
+    return Supposition(depot, day, kind, 1.0 if value is None else value, other_depots, last)
 
 
 def form_number(text: str) -> float | None:

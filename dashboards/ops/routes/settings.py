@@ -97,8 +97,8 @@ class FileOnDisk:
         except SpecError as error:
             lines = ["", *text.split("\n"), ""]  # an error may be at the end of the file
             place = rf"(?:{re.escape(str(self.path))}(?::(\d+))?: )?"
-            found = re.findall(rf"^{place}(.+)$", str(error), re.MULTILINE)
-            return [(number, lines[int(number or 0)].strip(), message) for number, message in found]
+            matches = re.findall(rf"^{place}(.+)$", str(error), re.MULTILINE)
+            return [(number, lines[int(number or 0)].strip(), message) for number, message in matches]
         return []
 
     def changes(self, text: str) -> list[str]:
@@ -110,10 +110,10 @@ class FileOnDisk:
         """Return the output of `forecaster plan` for a text, which for that is stored temporarily
         next to the file."""
         try:
-            with NamedTemporaryFile(dir=self.path.parent, prefix=f".{self.path.name}-", suffix=".yaml") as beside:
-                beside.write(text.encode())
-                beside.flush()
-                name = Path(beside.name).name
+            with NamedTemporaryFile(dir=self.path.parent, prefix=f".{self.path.name}-", suffix=".yaml") as draft_file:
+                draft_file.write(text.encode())
+                draft_file.flush()
+                name = Path(draft_file.name).name
                 printed = commands.output("plan", name, folder=self.path.parent, seconds=PLAN_SECONDS)[1]
         except OSError as error:
             return _("no plan: {folder} cannot be written ({why})", folder=self.path.parent, why=error.strerror or "")
@@ -169,8 +169,8 @@ class SettingsRoutes:
             return self._shown(request, 422, **answer)
         file, text = self._file(), answer["text"]
         changes, conflict = file.changes(text), form.get("digest") != file.digest
-        shown = {"text": text, "changes": changes, "plan": file.plan(text) if changes else ""}
-        return self._shown(request, conflict=conflict, reviewed=_digest(text.encode()), **shown)
+        content = {"text": text, "changes": changes, "plan": file.plan(text) if changes else ""}
+        return self._shown(request, conflict=conflict, reviewed=_digest(text.encode()), **content)
 
     def apply(self, request: Request, admin: Admin, form: Form) -> Response:
         """Write the file, unless it has changed meanwhile or the text's changes were not reviewed."""
@@ -183,8 +183,8 @@ class SettingsRoutes:
             conflict, unseen = form.get("digest") != file.digest, form.get("reviewed") != _digest(text.encode())
             if not conflict and not unseen:
                 after = _digest(content := file.bytes_of(text))
-                what = f"wrote {file.path.name}: SHA-256 {file.digest[:16]} before, {after[:16]} after"
-                audit(request, what, connection)
+                action = f"wrote {file.path.name}: SHA-256 {file.digest[:16]} before, {after[:16]} after"
+                audit(request, action, connection)
                 file.replace(content)
         if conflict or unseen:
             return self._shown(request, 409, text=text, conflict=conflict, unseen=unseen)
@@ -270,9 +270,9 @@ class SettingsRoutes:
         """Sentence about the run in progress; empty if there is none."""
         try:
             with self.context.reading() as connection:
-                held = lease.read_lease(connection, self.spec.name, to_read=True)
-                if held and lease.lives(connection, self.spec.name, held.run_id, self.context.clock()):
-                    return told(held.sentence(self.spec.zone))
+                run_lease = lease.read_lease(connection, self.spec.name, to_read=True)
+                if run_lease and lease.lives(connection, self.spec.name, run_lease.run_id, self.context.clock()):
+                    return told(run_lease.sentence(self.spec.zone))
         except LedgerError:  # there is no ledger yet
             pass
         return _("a run is starting") if self.night.runs else ""
@@ -300,7 +300,7 @@ class SettingsRoutes:
     def _shown(self, request: Request, status: int = 200, **answer: Any) -> Response:
         """Render the page, with the answer to a form."""
         file, spec, now = self._file(), self._current(), self.context.clock()
-        shown = {
+        defaults = {
             "file": file,
             "text": file.text,
             "digest": file.digest,
@@ -310,7 +310,7 @@ class SettingsRoutes:
         }
         body = self.page(
             "settings.html",
-            **(shown | answer),
+            **(defaults | answer),
             **self._ledger(),
             csrf=csrf_token(request),
             spec=spec,

@@ -57,8 +57,8 @@ def router(store: PublicationStore, context: AccessContext, page: RenderPage) ->
             days=ledger_access.MOST_DAYS,
         )
         link, address = made_link(request, context, admin, wish)
-        shown = {"calendar": address, "rss": links.rss_address(address), "link_id": link.link_id}
-        return filled(request, edition, depot, "" if depot else city, **shown)
+        content = {"calendar": address, "rss": links.rss_address(address), "link_id": link.link_id}
+        return filled(request, edition, depot, "" if depot else city, **content)
 
     return routes
 

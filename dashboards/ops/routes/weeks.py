@@ -22,22 +22,22 @@ __all__ = ["depot_week", "files_of_all", "roster_file"]
 def roster_file(renderer: Renderer, request: Request) -> Response:
     """Return the plans as a file: /roster?depot=…, ?city=…, or all, with ?format= and optionally
     ?person=."""
-    asked = {name: request.query_params.get(name, "") for name in ("depot", "city", "person", "format")}
-    form = next((form for form in get_args(Form) if form == asked["format"]), None)
+    query = {name: request.query_params.get(name, "") for name in ("depot", "city", "person", "format")}
+    form = next((form for form in get_args(Form) if form == query["format"]), None)
     if form is None:
-        raise HTTPException(422, f"format: found {asked['format'][:40]!r}, wanted {', '.join(get_args(Form))}")
+        raise HTTPException(422, f"format: found {query['format'][:40]!r}, wanted {', '.join(get_args(Form))}")
 
     def make(edition: Edition) -> bytes:
-        file = week_file(edition, asked["depot"], asked["city"])
-        return (file.of_person(asked["person"]) if asked["person"] else file).write(form)
+        file = week_file(edition, query["depot"], query["city"])
+        return (file.of_person(query["person"]) if query["person"] else file).write(form)
 
     try:
-        answer = renderer.of_publication(request, MEDIA_TYPES[form], make, tuple(asked.items()))
+        answer = renderer.of_publication(request, MEDIA_TYPES[form], make, tuple(query.items()))
     except NoPlans as error:
         raise HTTPException(404, str(error)) from error
     except MissingExtra as error:
         raise HTTPException(501, str(error)) from error
-    name = "-".join(["roster", *filter(None, (asked["depot"], asked["city"], asked["person"]))])
+    name = "-".join(["roster", *filter(None, (query["depot"], query["city"], query["person"]))])
     plain = re.sub(r"[^A-Za-z0-9._-]+", "_", name)
     answer.headers["Content-Disposition"] = (
         f"attachment; filename=\"{plain}.{form}\"; filename*=UTF-8''{quote(name, safe='')}.{form}"

@@ -139,16 +139,16 @@ def accuracy(
     tallies = _with_whole(tallies)
     mondays = sorted({tally.week for tally in tallies if tally.part == ALL})[-query.span :]
     recent = [tally for tally in tallies if tally.part != DEPOT and tally.week in set(mondays)]
-    whole = _of_label(recent, ALL, "")
+    totals = _of_label(recent, ALL, "")
     part = _of_label(recent, query.part, query.label)
     if not part:
-        query, part = AccuracyQuery(query.span), whole
+        query, part = AccuracyQuery(query.span), totals
     weeks = [_part_rates(display.short_day(week), _of_week(part, week)) for week in mondays]
     held_out, night = _judged(runs)
     return Accuracy(
         query.span,
         tuple((span, replace(query, span=span).address) for span in SPANS),
-        _part_rates("", whole) if mondays else None,
+        _part_rates("", totals) if mondays else None,
         _of_models(recent),
         _title(query),
         tuple(reversed(weeks)),
@@ -157,7 +157,7 @@ def accuracy(
         _breakdowns(recent, query.span),
         _worst(tallies),
         any(tally.model == LEGACY for tally in tallies),
-        _days_of_legacy(whole),
+        _days_of_legacy(totals),
         held_out,
         _compared(recent),
         night,
@@ -250,9 +250,9 @@ def _compared(tallies: Sequence[Tally]) -> str:
 def _without_fallback(tallies: Sequence[Tally]) -> list[Tally]:
     """Exclude the fallback from the tallies of all depots, in weeks with known tiers."""
     mixed = {tally.week for tally in tallies if (tally.part, tally.label) == (TIER, FALLBACK)}
-    others = [tally for tally in tallies if tally.part != ALL or tally.week not in mixed]
+    rest = [tally for tally in tallies if tally.part != ALL or tally.week not in mixed]
     models = [tally for tally in tallies if tally.part == TIER and tally.label != FALLBACK and tally.week in mixed]
-    return [*others, *(replace(tally, part=ALL, label="") for tally in models)]
+    return [*rest, *(replace(tally, part=ALL, label="") for tally in models)]
 
 
 def _of_models(tallies: Sequence[Tally]) -> str:
@@ -275,8 +275,8 @@ def _of_models(tallies: Sequence[Tally]) -> str:
     )
 
 
-def _days_of_legacy(whole: Sequence[Tally]) -> str:
-    ours, legacy = (sum(tally.days for tally in whole if tally.model == model) for model in (FORECAST, LEGACY))
+def _days_of_legacy(totals: Sequence[Tally]) -> str:
+    ours, legacy = (sum(tally.days for tally in totals if tally.model == model) for model in (FORECAST, LEGACY))
     if not 0 < legacy < ours:
         return ""
     return _(

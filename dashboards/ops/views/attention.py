@@ -49,11 +49,11 @@ def reasons(
     """
     missing = [day for day in depot.recent[-NEWEST:] if day.open and day.demand is None]
     sentences = [_("no count for {day}", day=display.day(missing[-1].date))] if missing else []
-    meant = depot.days[front.meant]
-    days = [meant, *(day for day in depot.days[:GLANCE] if day.target_date > front.today and day is not meant)]
+    front_day = depot.days[front.meant]
+    days = [front_day, *(day for day in depot.days[:GLANCE] if day.target_date > front.today and day is not front_day)]
     days = [day for day in days if day.override is None]
-    sentences += _shortage(days, meant) if shortages else []
-    sentences += _largest_move(depot, days, meant, head, before)
+    sentences += _shortage(days, front_day) if shortages else []
+    sentences += _largest_move(depot, days, front_day, head, before)
     if depot.tier is not None and depot.tier != head.tier:
         sentences.append(_("the same weekdays before are repeated: the model does not know this depot"))
     return tuple(sentences)
@@ -76,43 +76,43 @@ def is_short(day: PublishedDay) -> bool:
     return chance_of_shortage(day) > 0
 
 
-def _shortage(days: Sequence[PublishedDay], meant: PublishedDay) -> list[str]:
+def _shortage(days: Sequence[PublishedDay], front_day: PublishedDay) -> list[str]:
     """Describe the likely shortage on the day in front, else on the day of the highest probability,
     and count the other such days."""
     short = [day for day in days if is_short(day)]
     if not short:
         return []
-    worst = max(short, key=lambda day: (day is meant, chance_of_shortage(day)))
+    worst = max(short, key=lambda day: (day is front_day, chance_of_shortage(day)))
     assert worst.roster is not None
     likely, day = chance(worst.roster.chance_short), display.day(worst.target_date)
-    if worst is meant:
+    if worst is front_day:
         sentence = _("{chance} of being short", chance=likely)
     else:
         sentence = _("{chance} of being short on {day}", chance=likely, day=day)
     if len(short) == 1:
         return [sentence]
-    others = display.number(len(short) - 1)
+    other_days = display.number(len(short) - 1)
     return [
         ngettext(
             "{shortage}, and on {n} other day",
             "{shortage}, and on {n} other days",
             len(short) - 1,
-            n=others,
+            n=other_days,
             shortage=sentence,
         )
     ]
 
 
 def _largest_move(
-    depot: PublishedDepot, days: Sequence[PublishedDay], meant: PublishedDay, head: Head, before: EarlierMedians
+    depot: PublishedDepot, days: Sequence[PublishedDay], front_day: PublishedDay, head: Head, before: EarlierMedians
 ) -> list[str]:
     """Describe the change of the day in front, else of the day that changed most since the previous
     publication."""
     moves = [(day, move) for day in days if (move := _move(depot, day, head, before))]
     if not moves:
         return []
-    day, (_size, sentence) = max(moves, key=lambda day_and_move: (day_and_move[0] is meant, day_and_move[1][0]))
-    return [sentence if day is meant else _("{day}: {text}", day=display.day(day.target_date), text=sentence)]
+    day, (_size, sentence) = max(moves, key=lambda day_and_move: (day_and_move[0] is front_day, day_and_move[1][0]))
+    return [sentence if day is front_day else _("{day}: {text}", day=display.day(day.target_date), text=sentence)]
 
 
 def _move(depot: PublishedDepot, day: PublishedDay, head: Head, before: EarlierMedians) -> tuple[float, str] | None:
@@ -145,9 +145,9 @@ def city_of(depot: PublishedDepot, level: str = "city") -> str:
     return depot.attributes.get(level, "")
 
 
-def days_of(depots: Iterable[PublishedDepot], chosen: slice = slice(None)) -> list[PublishedDay]:
+def days_of(depots: Iterable[PublishedDepot], day_slice: slice = slice(None)) -> list[PublishedDay]:
     """Return these days of all depots."""
-    return [day for depot in depots for day in depot.days[chosen]]
+    return [day for depot in depots for day in depot.days[day_slice]]
 
 
 def is_staffed(day: PublishedDay) -> bool:

@@ -60,15 +60,15 @@ def champion(
     """Return the page. Promotions are oldest first, runs newest first; instants are in the
     publication's zone, or else in UTC."""
     zone = zone_of(head)
-    reigns = tuple(_reign(promotion, zone) for promotion in reversed(promotions[-SHOWN:]))
+    champion_terms = tuple(_reign(promotion, zone) for promotion in reversed(promotions[-SHOWN:]))
     previous = previous_champion(promotions)
     return Champion(
         title_of(head),
-        reigns[0] if reigns else None,
-        display.instant(_since(promotions).at, zone) if reigns else "",
+        champion_terms[0] if champion_terms else None,
+        display.instant(_since(promotions).at, zone) if champion_terms else "",
         head.model if head else "",
         head.tier if head else "",
-        reigns,
+        champion_terms,
         tuple(_verdict(run, zone) for run in runs if run.verdict is not None),
         COMMAND if previous else None,
         _reign(previous, zone) if previous else None,

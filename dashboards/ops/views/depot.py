@@ -121,17 +121,17 @@ def depot_page(
     past = [day for day in depot.recent if day.date >= first]
     mark_names = _mark_names(depot.marks, first, front.target_dates[-1], region_of(depot.attributes, home))
     lines = [_row(depot.depot_id, day, head, front, mark_names) for day in depot.days]
-    ahead = [_ahead(day, head) for day in depot.days]
-    meant, narrow_from = depot.days[front.meant], front.target_dates[0] - timedelta(days=PAST_DAYS_PHONE)
+    days_ahead = [_ahead(day, head) for day in depot.days]
+    front_day, narrow_from = depot.days[front.meant], front.target_dates[0] - timedelta(days=PAST_DAYS_PHONE)
     behind = max((head.cutoff - past[0].date).days + 1, PAST_DAYS_PHONE) if past else PAST_DAYS_PHONE
-    stretch = max(STRETCH * min(GLANCE / len(ahead), 1.0), 1.0)
-    draw = partial(chart, past, ahead, list(mark_names.items()), stretch=stretch)
+    stretch = max(STRETCH * min(GLANCE / len(days_ahead), 1.0), 1.0)
+    draw = partial(chart, past, days_ahead, list(mark_names.items()), stretch=stretch)
     return DepotPage(
         depot.depot_id,
         href(depot.depot_id),
         " · ".join(filter(None, depot.attributes.values())),
         tuple(lines),
-        far_weeks(front.target_dates, [day.median for day in ahead], lines, front.meant),
+        far_weeks(front.target_dates, [day.median for day in days_ahead], lines, front.meant),
         lines[front.meant],
         _because(depot, front, mark_names),
         _actuals(past, mark_names),
@@ -148,8 +148,8 @@ def depot_page(
         why(depot.days[:GLANCE]),
         _unheard(depot),
         depot.bundle_digest is not None,
-        planners_number(meant.override, head.levels),
-        shares(meant),
+        planners_number(front_day.override, head.levels),
+        shares(front_day),
         in_seven_days(week_range(depot.weeks[0], head.levels)) if depot.weeks else "",
     )
 
@@ -160,8 +160,8 @@ def _because(depot: PublishedDepot, front: Front, mark_names: Mapping[date, str]
     day = depot.days[front.meant]
     is_told = day.change is not None and abs(day.change.total) >= max(MOVED_LEAST, MOVED * day.change.before)
     moved = in_few_words(day.change, front.today) if day.open and is_told else ""
-    came = {recent.date: recent.came for recent in depot.recent if recent.open and recent.came is not None}
-    week_before = came.get(day.target_date - timedelta(days=7))
+    actuals = {recent.date: recent.came for recent in depot.recent if recent.open and recent.came is not None}
+    week_before = actuals.get(day.target_date - timedelta(days=7))
     if not moved and week_before is not None and day.open:
         moved = ngettext(
             "{n} came {weekday} a week before",
@@ -233,8 +233,8 @@ def _numbered(mark_names: Mapping[date, str], narrow_from: date) -> tuple[Number
 def _checks(
     past: Sequence[RecentDay], said_before: Mapping[date, PublishedDay], head: Head
 ) -> tuple[ForecastCheck, ...]:
-    known = [day for day in reversed(past) if day.date in said_before]
-    return tuple(_checked(day, said_before[day.date], head) for day in known[:COMPARED])
+    days = [day for day in reversed(past) if day.date in said_before]
+    return tuple(_checked(day, said_before[day.date], head) for day in days[:COMPARED])
 
 
 def _checked(day: RecentDay, forecast: PublishedDay, head: Head) -> ForecastCheck:
@@ -266,14 +266,14 @@ def _actual(day: RecentDay) -> str:
 
 def _in_words(past: list[RecentDay], lines: list[DayAheadRow]) -> str:
     counts = [day.came for day in past if day.open and day.came is not None]
-    ahead = [
+    day_texts = [
         _("{day} {orders} ({range})", day=line.day, orders=line.orders, range=line.range)
         if line.open
         else _("{day} closed", day=line.day)
         for line in lines[:GLANCE]
     ]
-    expected = _("Expected, with the 80 % range: {days}.", days=display.listed(ahead))
+    expected = _("Expected, with the 80 % range: {days}.", days=display.listed(day_texts))
     if not counts:
         return expected
-    came = _("Actual orders on the open days before: {range}.", range=display.span(min(counts), max(counts)))
-    return f"{came} {expected}"
+    actuals = _("Actual orders on the open days before: {range}.", range=display.span(min(counts), max(counts)))
+    return f"{actuals} {expected}"

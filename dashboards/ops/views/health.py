@@ -119,7 +119,7 @@ def health(runs: Sequence[Run], head: Head | None, now: datetime, withheld: str 
         last=_night(last, zone, now),
         nights=tuple(_night(run, zone, now) for run in runs),
         findings=tuple(map(_finding, findings)),
-        steps=tuple(_(step) for severity, (_what, step) in SEVERITIES.items() if severity in severities),
+        steps=tuple(_(step) for severity, (_consequence, step) in SEVERITIES.items() if severity in severities),
         command=COMMAND if severities & {"stop", "quarantine"} else None,
         nothing_found=withheld or _nothing_found(last),
         stages=_stages(last, runs),
@@ -160,8 +160,8 @@ def duration(seconds: float) -> str:
 
 
 def _night(run: Run, zone: ZoneInfo, now: datetime) -> NightLine:
-    lost = run.finished_at is None and now - run.started_at > LOST
-    outcome, quality, meaning = OUTCOMES["lost" if lost else run.outcome]
+    is_lost = run.finished_at is None and now - run.started_at > LOST
+    outcome, quality, meaning = OUTCOMES["lost" if is_lost else run.outcome]
     return NightLine(
         run.run_id,
         display.instant(run.started_at, zone),
@@ -199,8 +199,10 @@ def _computing(run: Run) -> str:
 
 def _finding(finding: Mapping[str, Any]) -> FindingLine:
     severity = finding["severity"]
-    what = _(SEVERITIES[severity][0])
-    return FindingLine(finding["rule"], severity, what, display.number(finding["count"]), told(finding["message"]))
+    consequence = _(SEVERITIES[severity][0])
+    return FindingLine(
+        finding["rule"], severity, consequence, display.number(finding["count"]), told(finding["message"])
+    )
 
 
 def _stages(last: Run, runs: Sequence[Run]) -> tuple[StageLine, ...]:

@@ -74,31 +74,31 @@ def network(
     """Return the totals as published, with a range; sums of medians if unpublished. `some` is true
     if there may be cities that the reader does not see. Drivers are None if no depot has any
     planned."""
-    whole, cities = groups(head, depots, totals)
+    network_group, cities = groups(head, depots, totals)
     # Quantiles do not add up: no joint total of some cities was published, so each is shown
     # separately.
     apart = some and len(cities) > 1
-    meant = front.meant
-    median = whole.median(meant)
-    week = tuple(_day(whole, day, front, apart) for day in range(len(front.target_dates)))
+    front_index = front.meant
+    median = network_group.median(front_index)
+    week = tuple(_day(network_group, day, front, apart) for day in range(len(front.target_dates)))
     return NetworkView(
         orders="" if apart else display.orders(median),
         number=round(median),
-        range=whole.range(meant),
-        drivers=drivers(depots, meant),
-        closed=sum(not depot.days[meant].open for depot in depots),
+        range=network_group.range(front_index),
+        drivers=drivers(depots, front_index),
+        closed=sum(not depot.days[front_index].open for depot in depots),
         depots=len(depots),
-        opens=_reopening(week, meant),
+        opens=_reopening(week, front_index),
         week=week[:GLANCE],
-        cities=tuple(_city(city, meant) for city in cities),
+        cities=tuple(_city(city, front_index) for city in cities),
     )
 
 
-def _reopening(week: Sequence[DayTotal], meant: int) -> DayTotal | None:
+def _reopening(week: Sequence[DayTotal], front_index: int) -> DayTotal | None:
     """Return the next day with an open depot, if all are closed on the day in front."""
-    if week[meant].open:
+    if week[front_index].open:
         return None
-    return next((total for total in week[meant + 1 :] if total.open), None)
+    return next((total for total in week[front_index + 1 :] if total.open), None)
 
 
 @dataclass(frozen=True)
@@ -140,8 +140,8 @@ def groups(
     members_of = by_city(depots, level)
     if len(members_of) == 1:  # the reader sees a single city, whose total is theirs
         [name] = members_of
-        whole = group(name, depots, "" if "" in published else name)
-        return whole, [whole]
+        only_group = group(name, depots, "" if "" in published else name)
+        return only_group, [only_group]
     # The empty name is the network's: depots without a city have no total if others have a city.
     nowhere = _("Without a city") if level == CITY else _("Without “{level}”", level=level)
     cities = [
@@ -151,21 +151,21 @@ def groups(
     return group("", depots, ""), cities
 
 
-def _city(city: Together, meant: int) -> CityTotal:
-    orders = city.median(meant)
+def _city(city: Together, front_index: int) -> CityTotal:
+    orders = city.median(front_index)
     return CityTotal(
         city.name,
-        city.is_open(meant),
+        city.is_open(front_index),
         len(city.depots),
         display.orders(orders),
         round(orders),
-        city.range(meant),
-        drivers(city.depots, meant),
+        city.range(front_index),
+        drivers(city.depots, front_index),
     )
 
 
-def _day(whole: Together, place: int, front: Front, apart: bool) -> DayTotal:
-    day, orders = front.target_dates[place], whole.median(place)
+def _day(network_group: Together, place: int, front: Front, apart: bool) -> DayTotal:
+    day, orders = front.target_dates[place], network_group.median(place)
     return DayTotal(
         day,
         display.weekday(day),
@@ -174,9 +174,9 @@ def _day(whole: Together, place: int, front: Front, apart: bool) -> DayTotal:
         "" if apart else display.orders(orders),
         round(orders),
         "" if apart else display.short(orders),
-        whole.range(place) or "",
-        drivers(whole.depots, place),
-        whole.is_open(place),
+        network_group.range(place) or "",
+        drivers(network_group.depots, place),
+        network_group.is_open(place),
         place == front.meant,
     )
 

@@ -22,9 +22,9 @@ def sentence(day: PublishedDay) -> str:
         crew = display.listed([crew, f"{vans}{_loans(day.roster)}"])
     if shifts := _by_shift(day.roster.shifts):
         crew = f"{crew} ({shifts})"
-    beside = "" if day.roster.left else _beside(day)
+    alternative = "" if day.roster.left else _beside(day)
     short = _("{chance} of being short", chance=chance(day.roster.chance_short))
-    return display.clauses(crew, why(day), short, beside)
+    return display.clauses(crew, why(day), short, alternative)
 
 
 def why(day: PublishedDay) -> str:
@@ -83,14 +83,14 @@ def shortage(roster: PublishedRoster | None) -> str:
     if roster is None or roster.shortage is None:
         return ""
     lack = roster.shortage
-    gone = _("no van left in {place}", place=lack.place) if lack.place else _("no van left")
+    cause = _("no van left in {place}", place=lack.place) if lack.place else _("no van left")
     if lack.share is None:
-        return gone
+        return cause
     # never 100 % if something is missing
     share = display.percent(min(lack.share, 0.99), 0)
     if lack.network:
-        return display.clauses(gone, _("vans for {share} of what the network needs", share=share))
-    return display.clauses(gone, _("vans for {share} of what the city needs", share=share))
+        return display.clauses(cause, _("vans for {share} of what the network needs", share=share))
+    return display.clauses(cause, _("vans for {share} of what the city needs", share=share))
 
 
 def shares(day: PublishedDay) -> str:

@@ -185,8 +185,8 @@ def _visible(names: Iterable[str], cities: frozenset[str] | None) -> list[str]:
 
 def _total(totals: Mapping[str, Sequence[Range]], cities: Sequence[str], day: int, *, every: bool) -> Range | None:
     """Return the day's total over all cities visible to the reader; None if it was not published."""
-    whole = totals.get("") if every else totals[cities[0]] if len(cities) == 1 else None
-    return whole[day] if whole else None
+    ranges = totals.get("") if every else totals[cities[0]] if len(cities) == 1 else None
+    return ranges[day] if ranges else None
 
 
 def _range(total: Range | None) -> str:

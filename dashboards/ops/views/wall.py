@@ -61,31 +61,31 @@ def wall(
 ) -> Wall:
     """Return the network with one tile per city, or one city with one tile per depot, busiest
     first."""
-    chosen = _city(network, city)
-    if chosen is None:
+    city_total = _city(network, city)
+    if city_total is None:
         heading, members, tiles = front.title, depots, _city_tiles(network)
         week = network.week if network.orders else ()
     else:
         members = [depot for depot in depots if city_of(depot) == city]
         heading, tiles, week = city, _depot_tiles(members, head, front), ()
     visible = len(tiles) if len(tiles) <= MOST else MOST - 1
-    crowded, shown = scarcity(depots, front), chosen or network
-    look, others = _attention(members, head, front, before, LOOK // 2 if crowded else LOOK)
+    crowded, total = scarcity(depots, front), city_total or network
+    look, hidden_count = _attention(members, head, front, before, LOOK // 2 if crowded else LOOK)
     return Wall(
         heading,
         any(depot.days[front.meant].open for depot in members),
-        shown.orders,
-        shown.number,
-        shown.range,
-        _drivers(shown.drivers),
+        total.orders,
+        total.number,
+        total.range,
+        _drivers(total.drivers),
         week,
         tuple(tiles[:visible]),
         len(tiles) - visible,
         look,
-        others,
+        hidden_count,
         crowded,
         REFRESH,
-        *(("", "", ()) if chosen or not city else _unknown(city, network)),
+        *(("", "", ()) if city_total or not city else _unknown(city, network)),
     )
 
 
@@ -98,10 +98,10 @@ def _attention(
 ) -> tuple[tuple[tuple[str, str], ...], int]:
     """Return the depots that need attention with the reasons, most urgent first, and the number
     that did not fit."""
-    found = [(depot, why) for depot in depots if (why := reasons(depot, head, front, before))]
-    found.sort(key=lambda depot_and_why: urgency(depot_and_why[0], front, depot_and_why[1]))
-    told = tuple((depot.depot_id, display.clauses(*why)) for depot, why in found[:places])
-    return told, max(len(found) - places, 0)
+    depots_with_reasons = [(depot, why) for depot in depots if (why := reasons(depot, head, front, before))]
+    depots_with_reasons.sort(key=lambda depot_and_why: urgency(depot_and_why[0], front, depot_and_why[1]))
+    entries = tuple((depot.depot_id, display.clauses(*why)) for depot, why in depots_with_reasons[:places])
+    return entries, max(len(depots_with_reasons) - places, 0)
 
 
 def _unknown(city: str, network: NetworkView) -> tuple[str, str, tuple[str, ...]]:

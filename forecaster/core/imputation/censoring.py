@@ -85,29 +85,29 @@ def demand_of(counts: CappedCounts, is_open: Bools, depot_ids: Sequence[str], da
         by_profile = capped & np.isfinite(counts.expected)
         demand[by_profile] = np.maximum(demand, counts.expected)[by_profile]
         capped &= ~by_profile
-    served, known = demand.copy(), np.isfinite(demand) & is_open
-    below = (known & ~capped).sum(axis=1) >= LEAST_BELOW * known.sum(axis=1)
+    served, is_known = demand.copy(), np.isfinite(demand) & is_open
+    below = (is_known & ~capped).sum(axis=1) >= LEAST_BELOW * is_known.sum(axis=1)
     rows = np.flatnonzero(capped.any(axis=1) & below)
     if not len(rows):
         return demand
-    plain = np.where(known, served, 0.0).astype(np.float64)
-    shift = 1.0 + SHIFT * _median(plain, known)
+    plain = np.where(is_known, served, 0.0).astype(np.float64)
+    shift = 1.0 + SHIFT * _median(plain, is_known)
     log = np.log(plain + shift)
     peers = np.unique(np.linspace(0, len(served) - 1, min(len(served), PEERS)).astype(np.intp))
-    fleet = _fit(log[peers], known[peers], capped[peers], None).fleet
+    fleet = _fit(log[peers], is_known[peers], capped[peers], None).fleet
     log, capped, shift = log[rows], capped[rows], shift[rows]
-    fit = _fit(log, known[rows], capped, fleet)
+    fit = _fit(log, is_known[rows], capped, fleet)
     floor = np.interp((log - fit.mean) / fit.spread, _Z, _CDF)
-    drawn = floor + (1 - floor) * _uniform([depot_ids[row] for row in rows.tolist()], days)
-    latent = np.clip(fit.mean + fit.spread * np.interp(drawn, _CDF, _Z), log, log + MOST)
+    probability = floor + (1 - floor) * _uniform([depot_ids[row] for row in rows.tolist()], days)
+    latent = np.clip(fit.mean + fit.spread * np.interp(probability, _CDF, _Z), log, log + MOST)
     demand[rows] = np.where(capped, np.maximum(np.exp(latent) - shift, served[rows]), served[rows])
     return demand
 
 
-def _median(counts: Doubles, known: Bools) -> Doubles:
+def _median(counts: Doubles, is_known: Bools) -> Doubles:
     """Median of each depot's known counts, (depots, 1); 0 without any."""
-    ordered = np.sort(np.where(known, counts, np.inf), axis=1)
-    middle = np.take_along_axis(ordered, np.maximum(known.sum(axis=1, keepdims=True) - 1, 0) // 2, axis=1)
+    ordered = np.sort(np.where(is_known, counts, np.inf), axis=1)
+    middle = np.take_along_axis(ordered, np.maximum(is_known.sum(axis=1, keepdims=True) - 1, 0) // 2, axis=1)
     return np.where(np.isfinite(middle), middle, 0.0)
 
 
@@ -119,32 +119,32 @@ def _uniform(depot_ids: Sequence[str], days: Days) -> Doubles:
     return spread
 
 
-def _fit(log: Doubles, known: Bools, capped: Bools, fleet: _Fleet | None) -> _Fit:
+def _fit(log: Doubles, is_known: Bools, capped: Bools, fleet: _Fleet | None) -> _Fit:
     """Fit means and spreads of log demand, with the common effects of `fleet`, or of these depots
     if it is None."""
     weekday = np.arange(log.shape[1]) % WEEK
     by_weekday = np.eye(WEEK)[weekday]  # (days, 7)
     common = fleet or _Fleet(np.zeros(log.shape[1]), np.zeros(WEEK), WEEKDAYS, LEVELS, np.ones(WEEK))
-    count, weight = np.maximum(known.sum(axis=1, keepdims=True), 1), known.astype(np.float64)
-    served = np.where(known, log, 0.0).sum(axis=1, keepdims=True) / count
-    values, variance, own = log.copy(), np.zeros_like(log), np.zeros((len(log), WEEK))
+    count, weight = np.maximum(is_known.sum(axis=1, keepdims=True), 1), is_known.astype(np.float64)
+    served = np.where(is_known, log, 0.0).sum(axis=1, keepdims=True) / count
+    values, variance, weekday_effect = log.copy(), np.zeros_like(log), np.zeros((len(log), WEEK))
     mean, spread = values, np.full((len(log), 1), SPREAD)
     for _ in range(STEPS):
         of_weekday = weight @ by_weekday
-        rest = weight * (values - common.days - own[:, weekday])
+        rest = weight * (values - common.days - weekday_effect[:, weekday])
         usual = (rest.sum(axis=1, keepdims=True) + FEW * served) / (weight.sum(axis=1, keepdims=True) + FEW)
         moves = rest - weight * usual
         level = usual + _around(moves, weight, (spread / common.level_differs) ** 2)
         sums = (weight * (values - common.days - level)) @ by_weekday
         needed = (spread / common.weekday_differs) ** 2
-        own = (sums + needed * common.weekdays) / (of_weekday + needed)
-        mean = level + own[:, weekday] + common.days
+        weekday_effect = (sums + needed * common.weekdays) / (of_weekday + needed)
+        mean = level + weekday_effect[:, weekday] + common.days
         wide = spread * common.noise[weekday]
-        square = np.where(known, np.clip((values - mean) / wide, -CLIP, CLIP) ** 2 + variance / wide**2, 0.0)
+        square = np.where(is_known, np.clip((values - mean) / wide, -CLIP, CLIP) ** 2 + variance / wide**2, 0.0)
         if fleet is None and len(log) >= FEW:
             differs = sums / np.maximum(of_weekday, 1)
-            days = np.where(known, values - usual - own[:, weekday], 0.0)
-            common = _common(days, known, differs, _around(moves, weight, 0.5), square * wide**2)
+            days = np.where(is_known, values - usual - weekday_effect[:, weekday], 0.0)
+            common = _common(days, is_known, differs, _around(moves, weight, 0.5), square * wide**2)
         ratio = CORRECTION * square.sum(axis=1, keepdims=True) / count
         spread = np.clip(spread * np.sqrt(ratio), LEAST_SPREAD, MOST_SPREAD)
         wide = spread * common.noise[weekday]
@@ -157,19 +157,19 @@ def _fit(log: Doubles, known: Bools, capped: Bools, fleet: _Fleet | None) -> _Fi
     return _Fit(mean, wide, common)
 
 
-def _common(days: Doubles, known: Bools, weekdays: Doubles, moves: Doubles, square: Doubles) -> _Fleet:
+def _common(days: Doubles, is_known: Bools, weekdays: Doubles, moves: Doubles, square: Doubles) -> _Fleet:
     """Estimate the effects that depots have in common: from their days relative to level and
     weekdays, the effects of their weekdays (depots, 7), the moves of their level, and their squared
     residuals, 0 where unknown."""
-    by_weekday = np.eye(WEEK)[np.arange(known.shape[1]) % WEEK]
-    some = known @ by_weekday > 0
+    by_weekday = np.eye(WEEK)[np.arange(is_known.shape[1]) % WEEK]
+    some = is_known @ by_weekday > 0
     typical = np.where(some, weekdays, 0.0).sum(axis=0) / np.maximum(some.sum(axis=0), 1)
-    noise = np.sqrt((square @ by_weekday).sum(axis=0) / np.maximum((known @ by_weekday).sum(axis=0), 1))
+    noise = np.sqrt((square @ by_weekday).sum(axis=0) / np.maximum((is_known @ by_weekday).sum(axis=0), 1))
     return _Fleet(
-        days.sum(axis=0) / np.maximum(known.sum(axis=0), 1),
+        days.sum(axis=0) / np.maximum(is_known.sum(axis=0), 1),
         typical,
         _root_mean_square((weekdays - typical)[some]),
-        _root_mean_square(moves[known]),
+        _root_mean_square(moves[is_known]),
         np.maximum(noise / max(float(noise.mean()), LEAST_SPREAD), SPREAD),
     )
 

@@ -108,11 +108,11 @@ def guess(
     if not len(members) or not peers.profiles:
         return guesses
     # All attributes determine the level, but only the city determines the shape of the days.
-    words = [
+    labels = [
         (*of_peers, *(attributes[name][row] for row in members.tolist())) for name, of_peers in peers.attributes.items()
     ]
     log_level = np.concatenate([np.log1p(peers.level), np.zeros(len(members))])
-    expected = typical_levels(log_level, np.arange(len(peers.level)), words)
+    expected = typical_levels(log_level, np.arange(len(peers.level)), labels)
     typical = expected.level[len(peers.level) :]
     cities = np.array(attributes.get("city", ("",) * len(is_new)), object)[members]
     cities[~np.isin(cities, [*peers.profiles])] = EVERYONE
@@ -130,9 +130,9 @@ def guess(
 
 def _own_peers(demand: _Floats, open_: _Bools, attributes: Mapping[str, Sequence[str]]) -> Peers:
     """Find the peers among the depots themselves."""
-    standing = depots_standing(demand, open_)
-    chosen = choose_peers(standing, attributes.get("city"))
-    return learn_peers(chosen, standing.level, attributes, lambda rows: (demand[rows], open_[rows]))
+    history = depots_standing(demand, open_)
+    selection = choose_peers(history, attributes.get("city"))
+    return learn_peers(selection, history.level, attributes, lambda rows: (demand[rows], open_[rows]))
 
 
 def depots_standing(demand: _Floats, open_: _Bools) -> DepotStanding:
@@ -140,10 +140,10 @@ def depots_standing(demand: _Floats, open_: _Bools) -> DepotStanding:
     return _standing(demand, _known_days(demand, open_))
 
 
-def choose_peers(standing: DepotStanding, cities: Sequence[str] | None) -> ChosenPeers:
+def choose_peers(history: DepotStanding, cities: Sequence[str] | None) -> ChosenPeers:
     """Choose peers for young depots among all depots of a network; none if no depot is young or
     none is settled."""
-    days, is_alive = standing.days, standing.level > 0
+    days, is_alive = history.days, history.level > 0
     young, few = days < SETTLED, days < MIN_HISTORY
     # The past of young depots is guessed, unless they are most of the possible peers.
     limit = SETTLED if 2 * (is_alive & ~young).sum() >= (is_alive & ~few).sum() else MIN_HISTORY
@@ -162,7 +162,7 @@ def choose_peers(standing: DepotStanding, cities: Sequence[str] | None) -> Chose
 
 
 def learn_peers(
-    chosen: ChosenPeers,
+    selection: ChosenPeers,
     level: _Doubles,
     attributes: Mapping[str, Sequence[str]],
     days_of: Callable[[NDArray[np.intp]], tuple[_Floats, _Bools]],
@@ -170,15 +170,15 @@ def learn_peers(
     """Learn the levels and profiles of the peers of young depots; `days_of` returns the counts and
     the open days of some depots."""
     profiles = {}
-    for city, rows in chosen.by_city.items():
+    for city, rows in selection.by_city.items():
         demand, open_ = days_of(rows)
         is_known, of_rows = _known_days(demand, open_), level[rows]
         shape = _profile(demand / of_rows[:, None], is_known, open_)
         recent = np.s_[:, -RECENT:]
         residuals = _residuals(demand[recent], is_known[recent], of_rows[:, None] * shape[-RECENT:])
         profiles[city] = PeerProfile(shape, residuals)
-    words = {name: tuple(of_depots[row] for row in chosen.rows.tolist()) for name, of_depots in attributes.items()}
-    return Peers(chosen.limit, level[chosen.rows], words, profiles)
+    labels = {name: tuple(of_depots[row] for row in selection.rows.tolist()) for name, of_depots in attributes.items()}
+    return Peers(selection.limit, level[selection.rows], labels, profiles)
 
 
 def _trust(both_known: _Bools, residuals: _Doubles, of_level: float) -> _Doubles:

@@ -67,16 +67,16 @@ def _columns(attributes: Sequence[Sequence[str]], peers: _Rows, depots: int) -> 
     """Return the label numbers of depots, (attributes, depots), and the count of numbers. The count
     itself is the number of every label without information: of one peer, of all peers, or too rare."""
     columns, count_so_far = np.zeros((len(attributes), depots), np.intp), 0
-    for row, words in enumerate(attributes):
-        names = {word: place for place, word in enumerate(sorted(set(words)))}
-        code = np.fromiter((names[word] for word in words), np.intp, depots)
+    for row, labels in enumerate(attributes):
+        names = {label: place for place, label in enumerate(sorted(set(labels)))}
+        code = np.fromiter((names[label] for label in labels), np.intp, depots)
         count = np.bincount(code[peers], minlength=len(names))
         usable = (count >= SHARED) & (count < len(peers))
         if "" in names:
             usable[names[""]] = False
-        chosen = np.argsort(-count, kind="stable")
-        chosen = chosen[usable[chosen]][:MOST]
+        top_labels = np.argsort(-count, kind="stable")
+        top_labels = top_labels[usable[top_labels]][:MOST]
         number = np.full(len(names), -1)
-        number[chosen] = count_so_far + np.arange(len(chosen))
-        columns[row], count_so_far = number[code], count_so_far + len(chosen)
+        number[top_labels] = count_so_far + np.arange(len(top_labels))
+        columns[row], count_so_far = number[code], count_so_far + len(top_labels)
     return np.where(columns < 0, count_so_far, columns), count_so_far

@@ -69,10 +69,10 @@ def _names(country: str, subdivision: str, year: int, reader: str) -> Mapping[tu
         spoken = next((code for code in languages if code.partition("_")[0] == reader), None)
         if spoken is None:
             return {}
-        written, translated = (
+        stored_names, translated = (
             holidays.country_holidays(country, subdiv=subdivision or None, years=[year], language=code)
             for code in (written_language(languages), spoken)
         )
     except NotImplementedError:  # no such country or subdivision
         return {}
-    return {(day, name): translated[day] for day, name in written.items() if day in translated}
+    return {(day, name): translated[day] for day, name in stored_names.items() if day in translated}

@@ -32,14 +32,14 @@ def plain(word: str) -> str:
     return "".join(letter for letter in letters if letter.isalnum())
 
 
-def nearest_word(word: str, words: Iterable[str], cutoff: float = _SAME) -> str | None:
+def nearest_word(word: str, candidates: Iterable[str], cutoff: float = _SAME) -> str | None:
     """Return the nearest of the words, or None: one that folds to the same, else one with the same
     plain letters, else the most similar."""
-    choices = list(words)
+    choices = list(candidates)
     word = word[:LONGEST]
     for form in (fold, plain):
-        meant = form(word)
-        if same := next((choice for choice in choices if meant and form(choice) == meant), None):
+        word_form = form(word)
+        if same := next((choice for choice in choices if word_form and form(choice) == word_form), None):
             return same
     if len(choices) > MOST_COMPARED:
         return None

@@ -122,9 +122,9 @@ def packed(values: Mapping[str, Any]) -> dict[str, Any]:
 def unpacked(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values that were `packed`, including sentences."""
     parts = values.get(MADE_OF)
-    beside = parts if isinstance(parts, Mapping) else {}
+    parts_by_name = parts if isinstance(parts, Mapping) else {}
     return {
-        name: restored(beside.get(name), value) if isinstance(value, str) else value
+        name: restored(parts_by_name.get(name), value) if isinstance(value, str) else value
         for name, value in values.items()
         if name != MADE_OF
     }
@@ -208,6 +208,6 @@ def _stored_value(value: object) -> Any:
 
 
 def _made(text: str, made_of: dict[str, Any]) -> Sentence:
-    whole = Sentence(text)
-    whole.made_of = made_of
-    return whole
+    result = Sentence(text)
+    result.made_of = made_of
+    return result

@@ -60,8 +60,8 @@ def _of_format(text: Column, zone: ZoneInfo, form: str) -> NDArray[np.int8]:
     return _of_stamps(wall_clock(stamps, zone) if is_aware else stamps)
 
 
-def _where_none(halves: NDArray[np.int8], others: NDArray[np.int8]) -> NDArray[np.int8]:
-    first: NDArray[np.int8] = np.where(halves == NO_TIME, others, halves)
+def _where_none(halves: NDArray[np.int8], fallback: NDArray[np.int8]) -> NDArray[np.int8]:
+    first: NDArray[np.int8] = np.where(halves == NO_TIME, fallback, halves)
     return first
 
 
@@ -93,8 +93,8 @@ def _of_sheet(text: Column) -> NDArray[np.int8]:
 def _of_stamps(local: Column) -> NDArray[np.int8]:
     """Half hours from local timestamps."""
     stamps = local.to_numpy("datetime64[us]")
-    known = ~np.isnat(stamps)
-    parts = np.where(known, stamps.view(np.int64), 0) % 86_400_000_000
+    has_stamp = ~np.isnat(stamps)
+    parts = np.where(has_stamp, stamps.view(np.int64), 0) % 86_400_000_000
     halves = np.where(parts == 0, MIDNIGHT, parts // (_SECONDS * 1_000_000))
-    of_stamps: NDArray[np.int8] = np.where(known, halves, NO_TIME).astype(np.int8)
+    of_stamps: NDArray[np.int8] = np.where(has_stamp, halves, NO_TIME).astype(np.int8)
     return of_stamps

@@ -57,9 +57,11 @@ class DayProfiles:
         counts = np.where(timeless, np.nan, rows["demand"].to_numpy())
         np.add.at(orders, place * HALF_HOURS + halves, counts)
         profile = orders.reshape(-1, HALF_HOURS).astype(np.float32)
-        known = ~np.isnan(profile).any(axis=1)
+        is_complete = ~np.isnan(profile).any(axis=1)
         first = str(quarantine.place(rows[timeless].head(1)).iloc[0]) if timeless.any() else ""
-        return cls(days[known].reset_index(drop=True), profile[known], int(timeless.sum()), first, all_midnight)
+        return cls(
+            days[is_complete].reset_index(drop=True), profile[is_complete], int(timeless.sum()), first, all_midnight
+        )
 
     def findings(self, spec: Spec) -> list[Finding]:
         """Finding about rows without a time of day, if there are any."""
@@ -80,9 +82,11 @@ class DayProfiles:
         since = accepted[[*KEY, "recorded_at"]].astype({"depot_id": "str"})
         days = days.merge(since, on=KEY, how="left", suffixes=("", "_accepted"))
         recorded = days["recorded_at_accepted"].fillna(days["recorded_at"]).astype("int64").to_numpy()
-        known_days, known = latest_profiles(lake, first=int(days["day"].min()))
+        known_days, known_orders = latest_profiles(lake, first=int(days["day"].min()))
         place = self._places(known_days).get_indexer(self._places(days))
-        differs = (place < 0) | (known[place] != orders).any(axis=1) if len(known) else np.ones(len(days), bool)
+        differs = (
+            (place < 0) | (known_orders[place] != orders).any(axis=1) if len(known_orders) else np.ones(len(days), bool)
+        )
         arrival = int(pd.Timestamp(now).as_unit("us").asm8.astype(np.int64))
         recorded = np.where(place >= 0, np.maximum(recorded, arrival), recorded)
         return _table(days[differs], orders[differs], recorded[differs])
@@ -94,9 +98,9 @@ class DayProfiles:
     @staticmethod
     def _refused_days(refused: pd.DataFrame) -> pd.MultiIndex:
         """Depots and days that were rejected as a whole."""
-        whole = refused[refused["rows"].notna()] if "rows" in refused else refused.head(0)
-        day = whole["date"].to_numpy("datetime64[D]").astype("int64")
-        return pd.MultiIndex.from_arrays([whole["depot_id"].astype("str"), day])
+        whole_days = refused[refused["rows"].notna()] if "rows" in refused else refused.head(0)
+        day = whole_days["date"].to_numpy("datetime64[D]").astype("int64")
+        return pd.MultiIndex.from_arrays([whole_days["depot_id"].astype("str"), day])
 
 
 def no_time_finding(

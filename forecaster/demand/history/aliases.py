@@ -40,8 +40,8 @@ def current(depot_ids: Any, aliases: Frame) -> Any:
 
 def former_names(aliases: Frame, depot_ids: Sequence[str]) -> dict[str, str]:
     """Former id → depot, for these depots and former ids not among them; `aliases` are resolved."""
-    here = aliases[aliases["depot_id"].isin(depot_ids) & ~aliases["alias"].isin(depot_ids)].sort_values("alias")
-    return dict(zip(here["alias"], here["depot_id"], strict=True))
+    matches = aliases[aliases["depot_id"].isin(depot_ids) & ~aliases["alias"].isin(depot_ids)].sort_values("alias")
+    return dict(zip(matches["alias"], matches["depot_id"], strict=True))
 
 
 def by_current_id(by_depot: Mapping[str, V], former: Mapping[str, str]) -> dict[str, V]:

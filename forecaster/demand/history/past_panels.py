@@ -74,13 +74,13 @@ class Past:
         by_then = self._loaded | (self._rows["recorded_at"].to_numpy() <= _microseconds(instant))
         past = self._rows[by_then & (day <= number)]
         is_ahead = (day > number) & (day <= number + spec.horizon)
-        ahead = self._rows[by_then & is_ahead].assign(demand=np.nan)
+        horizon_rows = self._rows[by_then & is_ahead].assign(demand=np.nan)
         if "open" not in spec.calendar.known_future:
             loaded = self._loaded[by_then & is_ahead]
-            ahead["open"] = np.where(loaded, np.int8(-1), ahead["open"].to_numpy())
+            horizon_rows["open"] = np.where(loaded, np.int8(-1), horizon_rows["open"].to_numpy())
         if spec.calendar.lead_error:
-            ahead = report_errors.with_drawn(ahead, self._loaded[by_then & is_ahead], number, spec)
-        demand = reading_versions.latest(pd.concat([past, ahead]))
+            horizon_rows = report_errors.with_drawn(horizon_rows, self._loaded[by_then & is_ahead], number, spec)
+        demand = reading_versions.latest(pd.concat([past, horizon_rows]))
         small = {table: self._recorded_by(rows, instant) for table, rows in self._small.items() if table != "aliases"}
         # Tonight's aliases reveal nothing about demand and keep the depots comparable.
         small["aliases"] = self._small["aliases"]
@@ -135,11 +135,11 @@ def _loaded_later(rows: pd.DataFrame, spec: Spec) -> NDArray[np.bool_]:
 def _first_batch_with(rows: pd.DataFrame, names: Iterable[str]) -> NDArray[np.bool_]:
     """Mark the batch that first had a value in one of these columns: a column declared later
     delivers its whole past at once."""
-    recorded, told = rows["recorded_at"].to_numpy(), np.zeros(len(rows), np.bool_)
+    recorded, is_first_batch = rows["recorded_at"].to_numpy(), np.zeros(len(rows), np.bool_)
     for name in names:
         if name in rows and (has_value := rows[name].notna().to_numpy()).any():
-            told |= recorded == recorded[has_value].min()
-    return told
+            is_first_batch |= recorded == recorded[has_value].min()
+    return is_first_batch
 
 
 def _least(values: NDArray[np.int64], group: NDArray[Any], count: int) -> NDArray[np.int64]:

@@ -179,12 +179,12 @@ def days_ahead(cutoff: int, spec: Spec) -> ds.Expression:
     return _between(cutoff + 1, cutoff + spec.horizon)
 
 
-def with_days_ahead(by_then: pd.DataFrame, ahead: pd.DataFrame, spec: Spec) -> pd.DataFrame:
+def with_days_ahead(by_then: pd.DataFrame, horizon_rows: pd.DataFrame, spec: Spec) -> pd.DataFrame:
     """The readings known by an instant, and an archive's values for the days right after them."""
-    ahead = ahead.assign(demand=np.nan, recorded_at=np.int64(0))
+    horizon_rows = horizon_rows.assign(demand=np.nan, recorded_at=np.int64(0))
     if "open" not in spec.calendar.known_future:
-        ahead["open"] = np.int8(-1)
-    return readings.concatenate([by_then, ahead])
+        horizon_rows["open"] = np.int8(-1)
+    return readings.concatenate([by_then, horizon_rows])
 
 
 def refused_readings(lake: Lake, as_of: datetime, *, version: int | None = None) -> pd.DataFrame:

@@ -140,12 +140,12 @@ def new_readings(batch: pd.DataFrame, history: pd.DataFrame, *, declared: bool, 
     instants = np.where(first_count, recorded[where], now)
     recorded[where] = np.where(instants > last, instants, last + 1)
     known_counts = np.where(in_history, history["demand"].to_numpy()[position], np.nan)
-    counted = ~np.isnan(known_counts)
+    has_known_count = ~np.isnan(known_counts)
     if declared:  # of several instants of a day, only the newest
-        counted &= recorded == _newest(recorded, slot)[slot.batch]
+        has_known_count &= recorded == _newest(recorded, slot)[slot.batch]
     is_latest = recorded >= history["recorded_at"].to_numpy()[position]
-    restated = counted & new & is_latest & _is_restated(known_counts, batch["demand"].to_numpy())
-    return NewReadings(new, recorded, counted, restated)
+    restated = has_known_count & new & is_latest & _is_restated(known_counts, batch["demand"].to_numpy())
+    return NewReadings(new, recorded, has_known_count, restated)
 
 
 def _is_restated(known_counts: Any, counts: Any) -> Bools:
@@ -172,13 +172,15 @@ def overruled(batch: pd.DataFrame, history: pd.DataFrame, released: pd.DataFrame
         return answer
     of_day = ["depot_id", "day"]
     rows = batch.iloc[concerned][of_day].assign(place=concerned)
-    known = history.iloc[versions][[*of_day, "recorded_at"]].assign(version=versions)
+    history_rows = history.iloc[versions][[*of_day, "recorded_at"]].assign(version=versions)
     decided = released[[*of_day, "recorded_at"]].rename(columns={"recorded_at": "decided_at"})
-    rows, known, decided = (part.assign(depot_id=part["depot_id"].astype("str")) for part in (rows, known, decided))
-    newest = known.groupby(of_day)["recorded_at"].max().rename("newest").reset_index()
+    rows, history_rows, decided = (
+        part.assign(depot_id=part["depot_id"].astype("str")) for part in (rows, history_rows, decided)
+    )
+    newest = history_rows.groupby(of_day)["recorded_at"].max().rename("newest").reset_index()
     decided = decided.groupby(of_day, as_index=False)["decided_at"].max().merge(newest, on=of_day)
-    standing = decided[decided["newest"] <= decided["decided_at"]]
-    pairs = rows.merge(standing, on=of_day).merge(known, on=of_day)
+    valid_decisions = decided[decided["newest"] <= decided["decided_at"]]
+    pairs = rows.merge(valid_decisions, on=of_day).merge(history_rows, on=of_day)
     pairs = pairs[pairs["recorded_at"] < pairs["decided_at"]]
     place, version = pairs["place"].to_numpy(), pairs["version"].to_numpy()
     answer[place[_equal(batch.iloc[place], history, version)]] = True
@@ -272,9 +274,9 @@ def _equal(batch: pd.DataFrame, history: pd.DataFrame, position: Any) -> Bools:
 
 
 def _same_word(batch_words: Any, history_words: Any, position: Any) -> Bools:
-    words = batch_words.cat.categories
+    categories = batch_words.cat.categories
     # the final -1 stands for unknown
-    code = np.append(words.get_indexer(history_words.cat.categories), -1)
+    code = np.append(categories.get_indexer(history_words.cat.categories), -1)
     known_codes = np.where(history_words.cat.codes == -1, -1, np.where(code < 0, -2, code)[history_words.cat.codes])
     is_equal: Bools = batch_words.cat.codes.to_numpy() == known_codes[position]
     return is_equal

@@ -30,23 +30,23 @@ def refuse_other_than_numbers(spec: Spec, readings: pd.DataFrame) -> None:
             raise SpecError(f"calendar.lead_error: found '{name}', which is {kind}, wanted a column of numbers")
 
 
-def with_drawn(ahead: pd.DataFrame, is_loaded: Bools, cutoff: int, spec: Spec) -> pd.DataFrame:
+def with_drawn(horizon_rows: pd.DataFrame, is_loaded: Bools, cutoff: int, spec: Spec) -> pd.DataFrame:
     """Add the declared errors to readings after a cutoff (days since 1970) that have no reports:
     they hold final values, which nobody knew then. The same cutoff gives the same errors: one per
     depot and covariate, growing with the lead as in training."""
-    lead = ahead["day"].to_numpy() - cutoff - 1
-    depot = ahead["depot_id"].cat.codes.to_numpy()
-    drawn = {}
-    names = [name for name in spec.calendar.lead_error if name in ahead and numeric(ahead[name])]
+    lead = horizon_rows["day"].to_numpy() - cutoff - 1
+    depot = horizon_rows["depot_id"].cat.codes.to_numpy()
+    columns = {}
+    names = [name for name in spec.calendar.lead_error if name in horizon_rows and numeric(horizon_rows[name])]
     for place, name in enumerate(sorted(names)):
         deviations = np.array(spec.calendar.report_deviations(name, spec.horizon))
         steps = np.sqrt(np.maximum(np.diff(deviations**2, prepend=0), 0))
         normal = np.random.default_rng([abs(cutoff), place]).normal(
-            size=(len(ahead["depot_id"].cat.categories), spec.horizon)
+            size=(len(horizon_rows["depot_id"].cat.categories), spec.horizon)
         )
         errors = np.cumsum(steps * normal, axis=1)[depot, lead]
-        drawn[name] = ahead[name].to_numpy() + np.where(is_loaded, errors, 0.0)
-    return ahead.assign(**drawn)
+        columns[name] = horizon_rows[name].to_numpy() + np.where(is_loaded, errors, 0.0)
+    return horizon_rows.assign(**columns)
 
 
 def learned(
@@ -60,8 +60,8 @@ def learned(
     information. `night_after` returns the instant, in µs since 1970, of the run with a cutoff, a
     number since 1970. Nothing recorded after the run of `cutoff` counts.
     """
-    ahead = [name for name in covariates(versions) if name in spec.calendar.known_future]
-    names = [name for name in ahead if numeric(versions[name]) and name not in spec.calendar.lead_error]
+    future_covariates = [name for name in covariates(versions) if name in spec.calendar.known_future]
+    names = [name for name in future_covariates if numeric(versions[name]) and name not in spec.calendar.lead_error]
     if not names:
         return {}
     day, recorded = versions["day"].to_numpy(), versions["recorded_at"].to_numpy()
@@ -81,17 +81,17 @@ def learned(
     reports, of_day = reports.iloc[order], slot.batch[order]
     place = np.full(slot.count, -1)
     place[slot.history] = np.arange(len(final))
-    counted = place[of_day]  # -1: no count arrived
+    final_position = place[of_day]  # -1: no count arrived
     day, since = reports["day"].to_numpy(), reports["recorded_at"].to_numpy()
     is_last = np.append(of_day[1:] != of_day[:-1], True)
     replaced = np.where(is_last, np.iinfo(np.int64).max, np.append(since[1:], 0))
     read = []  # rows read by each run, by days ahead
     for lead in range(1, spec.horizon + 1):
         night = nights[day - lead - first]
-        read.append(np.flatnonzero((since <= night) & (night < replaced) & (counted >= 0)))
+        read.append(np.flatnonzero((since <= night) & (night < replaced) & (final_position >= 0)))
     by_name = {}
     for name in names:
-        errors = _errors(reports[name].to_numpy(), final[name].to_numpy()[counted])
+        errors = _errors(reports[name].to_numpy(), final[name].to_numpy()[final_position])
         by_name[name] = _deviations(errors, day, read)
     return {name: values for name, values in by_name.items() if any(values)}
 
@@ -110,9 +110,9 @@ def _deviations(errors: Doubles, day: NDArray[np.int32], read: Sequence[NDArray[
     """Root mean squared error by lead, to four digits, up to the first lead with too few days."""
     deviations, least = list[float](), 0.0
     for rows in read:
-        known = rows[np.isfinite(errors[rows])]
-        if len(np.unique(day[known])) < LEAST_DAYS:
+        finite_rows = rows[np.isfinite(errors[rows])]
+        if len(np.unique(day[finite_rows])) < LEAST_DAYS:
             break
-        least = max(least, float(f"{np.sqrt(np.mean(errors[known] ** 2)):.4g}"))
+        least = max(least, float(f"{np.sqrt(np.mean(errors[finite_rows] ** 2)):.4g}"))
         deviations.append(least)
     return tuple(deviations)

@@ -111,11 +111,11 @@ def write_share(shuffle: Shuffle, number: int, of: int) -> int:
     columns = reading_columns(lake, shuffle.spec, shuffle.versions["demand"])
     ids = _ids(shuffle.folder)
     for place, table in enumerate(_share(lake, shuffle, columns, number, of, where)):
-        words = table["depot_id"].unify_dictionaries().combine_chunks()
-        words = words.chunk(0) if isinstance(words, pa.ChunkedArray) else words
+        depot_ids = table["depot_id"].unify_dictionaries().combine_chunks()
+        depot_ids = depot_ids.chunk(0) if isinstance(depot_ids, pa.ChunkedArray) else depot_ids
         # codes are positions among all ids, so that a piece is a range of them
-        code_of = np.append(ids.get_indexer(words.dictionary.to_pandas()), -1).astype(np.int32)
-        code = code_of[words.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+        code_of = np.append(ids.get_indexer(depot_ids.dictionary.to_pandas()), -1).astype(np.int32)
+        code = code_of[depot_ids.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
         order = np.argsort(code, kind="stable")
         sorted_rows = table.drop_columns(["depot_id"]).take(order).append_column(_CODE, pa.array(code[order]))
         _write_pieces(_file(shuffle, number, place), _without_dictionaries(sorted_rows), len(ids))
@@ -139,14 +139,16 @@ def knowledge_of(shuffle: Shuffle, first: int, last: int) -> Knowledge:
     lake, spec, as_of = Lake.of(shuffle.spec), shuffle.spec, shuffle.as_of
     raw = _ids(shuffle.folder)[first:last]
     table = _rows(shuffle, first, last)
-    words = pa.DictionaryArray.from_arrays(
+    depot_ids = pa.DictionaryArray.from_arrays(
         pc.subtract(table[_CODE].combine_chunks(), pa.scalar(first, pa.int32())), readings.arrow_words(raw)
     )
-    table = table.drop_columns([_CODE]).append_column("depot_id", pa.chunked_array([words]))
-    known = readings.from_table(_filtered(table, recorded_by(as_of)))
+    table = table.drop_columns([_CODE]).append_column("depot_id", pa.chunked_array([depot_ids]))
+    known_rows = readings.from_table(_filtered(table, recorded_by(as_of)))
     if shuffle.cutoff is not None:
-        known = with_days_ahead(known, readings.from_table(_filtered(table, days_ahead(shuffle.cutoff, spec))), spec)
-    demand = reading_versions.latest(known)
+        known_rows = with_days_ahead(
+            known_rows, readings.from_table(_filtered(table, days_ahead(shuffle.cutoff, spec))), spec
+        )
+    demand = reading_versions.latest(known_rows)
     mine, versions = ds.field("depot_id").isin(pa.array(raw, pa.string())), shuffle.versions
     small = {name: frame(lake, name, version=versions[name], until=as_of) for name in ("events", "aliases")}
     # in the order of the lake, which decides between versions with equal instants

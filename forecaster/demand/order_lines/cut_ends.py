@@ -32,18 +32,18 @@ class DayEnds:
         self._rows: dict[int, NDArray[np.intp]] = {}  # day since 1970 → number of rows per half hour
 
     def look_at(
-        self, day: pd.Series[pd.Timestamp], written: pd.Series[str], zone: ZoneInfo, notation: Notation
+        self, day: pd.Series[pd.Timestamp], date_texts: pd.Series[str], zone: ZoneInfo, notation: Notation
     ) -> None:
-        """Count the half hours of a block's rows; `day` and `written` are of depots in one zone."""
+        """Count the half hours of a block's rows; `day` and `date_texts` are of depots in one zone."""
         days = day.to_numpy("datetime64[D]").astype(np.int64)
         is_day = day.notna().to_numpy()
         newest = max([*self._rows, int(days[is_day].max(initial=0))])
         near = is_day & (days >= newest - BEFORE)
-        half = half_hours(written[near], zone, notation).astype(np.int64)
+        half = half_hours(date_texts[near], zone, notation).astype(np.int64)
         days, half = days[near][half != NO_TIME], half[half != NO_TIME]
-        for each in np.unique(days).tolist():
-            of_day = np.bincount((half[days == each] - self._first) % HALF_HOURS, minlength=HALF_HOURS)
-            self._rows[each] = self._rows.get(each, 0) + of_day
+        for day_number in np.unique(days).tolist():
+            of_day = np.bincount((half[days == day_number] - self._first) % HALF_HOURS, minlength=HALF_HOURS)
+            self._rows[day_number] = self._rows.get(day_number, 0) + of_day
 
     def last_day(self) -> tuple[int, time] | None:
         """Last day, if it is truncated, and the half hour in which its rows end."""

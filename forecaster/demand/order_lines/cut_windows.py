@@ -54,8 +54,8 @@ def quarantine_cut_day(
         return batch, []
     is_first = batch.accepted["day"].to_numpy() == first
     of_first_day = batch.accepted[is_first]
-    counts, known = of_first_day["demand"].to_numpy(), _known_counts(of_first_day, known_days, first, first)
-    fall, rises = counts < known, int((~(counts <= known)).sum())
+    counts, known_counts = of_first_day["demand"].to_numpy(), _known_counts(of_first_day, known_days, first, first)
+    fall, rises = counts < known_counts, int((~(counts <= known_counts)).sum())
     if not (_most_fall(of_first_day, fall, rises, known_days, first) and _later_agree(batch, known_days, first)):
         return batch, []
     ids = quarantine.identity(of_first_day["source"], RULE, quarantine.source_json(of_first_day, spec))
@@ -63,13 +63,13 @@ def quarantine_cut_day(
     rows = of_first_day[fall]
     if rows.empty:
         return batch, []
-    message, severity = _message(rows, known[fall], spec), data_rules.severity(RULE, spec.demand.rules.severity)
+    message, severity = _message(rows, known_counts[fall], spec), data_rules.severity(RULE, spec.demand.rules.severity)
     if severity != "warn" and not rises:
         falls = is_first.copy()
         falls[is_first] = fall
         return batch.refuse(falls, RULE, message, spec, now), []
-    named = rows.head(PLACES)
-    places = zip(named["depot_id"].astype("str"), day_words(named), strict=True)
+    first_rows = rows.head(PLACES)
+    places = zip(first_rows["depot_id"].astype("str"), day_words(first_rows), strict=True)
     return batch, [Finding(RULE, "stop" if severity == "stop" else "warn", len(rows), message.first, tuple(places))]
 
 
@@ -79,8 +79,8 @@ def _known_counts(accepted: pd.DataFrame, known_days: KnownDays, first: int, las
     for begin, end, rows in known_days.between(first, last):
         latest = reading_versions.latest(rows)
         at = np.flatnonzero(accepted["day"].between(begin, end).to_numpy())
-        known = pd.Series(latest["demand"].to_numpy(), _cells(latest))
-        counts[at] = known.reindex(_cells(accepted.iloc[at])).to_numpy()
+        known_counts = pd.Series(latest["demand"].to_numpy(), _cells(latest))
+        counts[at] = known_counts.reindex(_cells(accepted.iloc[at])).to_numpy()
     return counts
 
 
@@ -93,11 +93,14 @@ def _most_fall(of_first_day: pd.DataFrame, fall: Bools, rises: int, known_days: 
     much, and few depots rise."""
     if not fall.any():
         return False
-    known = pd.concat([reading_versions.latest(rows) for _, _, rows in known_days.between(first, first)])
-    known = known[known["demand"] > 0]
-    depots, words = known["depot_id"].astype("str"), of_first_day["depot_id"].astype("str")
-    fallen = int(fall.sum()) + int((~depots.isin(words)).sum())
-    before, after = float(known["demand"].sum()), float(of_first_day.loc[words.isin(depots), "demand"].sum())
+    known_rows = pd.concat([reading_versions.latest(rows) for _, _, rows in known_days.between(first, first)])
+    known_rows = known_rows[known_rows["demand"] > 0]
+    depots, batch_depots = known_rows["depot_id"].astype("str"), of_first_day["depot_id"].astype("str")
+    fallen = int(fall.sum()) + int((~depots.isin(batch_depots)).sum())
+    before, after = (
+        float(known_rows["demand"].sum()),
+        float(of_first_day.loc[batch_depots.isin(depots), "demand"].sum()),
+    )
     by_much = before - after >= SHORTFALL * before
     return fallen > FALLING * len(depots) and by_much and rises <= RISING * len(depots)
 
@@ -105,12 +108,12 @@ def _most_fall(of_first_day: pd.DataFrame, fall: Bools, rises: int, known_days: 
 def _later_agree(batch: Batch, known_days: KnownDays, first: int) -> bool:
     """True if the counts of the following days equal the known ones."""
     later = batch.accepted[batch.accepted["day"].between(first + 1, first + AFTER)]
-    counts, known = later["demand"].to_numpy(), _known_counts(later, known_days, first + 1, first + AFTER)
-    both = ~np.isnan(known) & ~np.isnan(counts)
-    return bool(both.sum() >= LEAST and (counts[both] == known[both]).mean() >= AGREEING)
+    counts, known_counts = later["demand"].to_numpy(), _known_counts(later, known_days, first + 1, first + AFTER)
+    both = ~np.isnan(known_counts) & ~np.isnan(counts)
+    return bool(both.sum() >= LEAST and (counts[both] == known_counts[both]).mean() >= AGREEING)
 
 
-def _message(rows: pd.DataFrame, known: Doubles, spec: Spec) -> RowSentences:
+def _message(rows: pd.DataFrame, known_counts: Doubles, spec: Spec) -> RowSentences:
     template = N_(
         "{place}: depot {depot} on {day}: found {value} where {known} are known, on the first day of the export, which "
         "seems to begin within it; wanted {wanted}"
@@ -118,6 +121,6 @@ def _message(rows: pd.DataFrame, known: Doubles, spec: Spec) -> RowSentences:
     values: dict[str, Any] = quarantine.where(rows) | {"day": day_words(rows)}
     values |= {
         name: pd.Series([amount(float(count), "g") for count in counts], rows.index, dtype=object)
-        for name, counts in (("value", rows["demand"]), ("known", known))
+        for name, counts in (("value", rows["demand"]), ("known", known_counts))
     }
     return RowSentences.of(template, rows.index, **values, wanted=data_rules.requirement(RULE))

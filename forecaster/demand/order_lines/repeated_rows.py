@@ -119,11 +119,11 @@ def _no_order_ids(number: int, ordered: int, spec: Spec, places: tuple[tuple[str
         n=number,
         all=ordered,
     )
-    wanted = N_(
+    requirement = N_(
         "a value of its own for each order, or each line of one; {key} takes the last row of those that have one value"
     )
     key = "demand.rules.severity: {repeated_orders: warn}"
-    finding = batch_finding("repeated_orders", number, detail, "", spec, places, wanted=sentence(wanted, key=key))
+    finding = batch_finding("repeated_orders", number, detail, "", spec, places, wanted=sentence(requirement, key=key))
     return replace(finding, severity="stop")
 
 
@@ -175,8 +175,8 @@ def _between_files(lines: pd.DataFrame, files: pd.Index[Any]) -> Iterator[Repeti
     repeated_days = pd.concat(alike).sort_values(["rows", "step"], ascending=[False, True], kind="stable")
     names = files.astype("str").tolist()
     for _, pair in repeated_days.drop_duplicates(["slot", "other"]).groupby(["file", "other"]):
-        one, other = names[pair["file"].iloc[0]], names[pair["other"].iloc[0]]
-        yield Repetition((one, other), int(pair["rows"].sum()), pair["slot"].to_numpy(np.int64))
+        first, other = names[pair["file"].iloc[0]], names[pair["other"].iloc[0]]
+        yield Repetition((first, other), int(pair["rows"].sum()), pair["slot"].to_numpy(np.int64))
 
 
 def _pairs(lines: pd.DataFrame) -> pd.DataFrame:
@@ -259,16 +259,16 @@ def _blocks(lines: pd.DataFrame) -> pd.DataFrame:
     return again[again.groupby(block)["content"].transform("nunique") >= CONTENTS]
 
 
-def _detail(repetition: Repetition, slots: _Slots, others: int) -> str:
-    one, other = repetition.files
-    values = {"rows": _rows(repetition.rows), "days": _span(slots.dates(repetition.slots)), "one": one, "other": other}
-    if one == other:
+def _detail(repetition: Repetition, slots: _Slots, more_repetitions: int) -> str:
+    file, other = repetition.files
+    values = {"rows": _rows(repetition.rows), "days": _span(slots.dates(repetition.slots)), "one": file, "other": other}
+    if file == other:
         first, again = repetition.places
         template = N_("found {rows} of {days} twice in {one}, from row {first} on and again from row {again} on")
         return sentence(template, **values, first=first, again=again)
-    if others:
+    if more_repetitions:
         template = N_("found {rows} of {days} in {one} and in {other}, and {n} more such repetitions")
-        return sentence(template, **values, n=others)
+        return sentence(template, **values, n=more_repetitions)
     return sentence(N_("found {rows} of {days} in {one} and in {other}, the same in both"), **values)
 
 

@@ -59,14 +59,14 @@ def openings(knowledge: Knowledge, spec: Spec, network: NetworkFacts | None = No
     counts = _past_counts(demand, at)
     declared_open = _declared_open(demand, at, spec)
     is_open = opening_days.days_open(counts, declared_open, announced, knowledge.depots, spec, grid)
-    came = closed_weekdays.Arrivals(
+    arrivals = closed_weekdays.Arrivals(
         counts,
         _refused(knowledge.quarantined, grid),
         None if declared_open is None else declared_open == 1,
         _words(knowledge.quarantined, grid),
     )
     cities = scope.homes["city"].to_numpy(str)
-    return Openings(grid, at, demand, attributes, scope, announced, counts, came, cities, is_open)
+    return Openings(grid, at, demand, attributes, scope, announced, counts, arrivals, cities, is_open)
 
 
 def build(
@@ -89,23 +89,29 @@ def build(
     Raises NoUsableData when no demand was observed before as_of, or a covariate cannot be found
     anywhere; SpecError for a country or subdivision without a holiday calendar.
     """
-    known = openings(knowledge, spec, network)
-    grid, at, demand, attributes, counts = known.grid, known.at, known.demand, known.attributes, known.counts
-    is_off, is_open = usual_days(known, spec, network)
+    open_days = openings(knowledge, spec, network)
+    grid, at, demand, attributes, counts = (
+        open_days.grid,
+        open_days.at,
+        open_days.demand,
+        open_days.attributes,
+        open_days.counts,
+    )
+    is_off, is_open = usual_days(open_days, spec, network)
     if spec.demand.missing == "zero":
-        rows = at.spread(True, False, np.bool_) | known.came.refused
+        rows = at.spread(True, False, np.bool_) | open_days.came.refused
         feed = network.has_feed if network else None
         counts[:, : grid.history][opening_days.without_demand(counts, is_open, rows, spec, grid, feed)] = 0
     if encoding is None:
         encoding = Encoding(covariates.learn_encoding(demand, at, spec), _labels(attributes, spec))
-    pairs, group = holiday_calendars(known.scope, spec, network)
+    pairs, group = holiday_calendars(open_days.scope, spec, network)
     panel = Panel(
         depot_ids=(ids := tuple(grid.depots.tolist())),
         days=grid.days,
         horizon=spec.horizon,
         demand=counts[:, : grid.history],
         open=is_open,
-        covariates=covariates.covariate_values(demand, at, is_open, known.announced, encoding, spec),
+        covariates=covariates.covariate_values(demand, at, is_open, open_days.announced, encoding, spec),
         calendar=np.stack([_calendar_features(carried, grid.days, *pair) for pair in pairs]),
         calendar_group=group,
         statics=_codes(attributes, encoding, grid),
@@ -113,7 +119,7 @@ def build(
         calendar_names=calendar.NAMES,
         attributes=attributes,
         marks=_marks(
-            known.announced, closed_weekdays.marks(is_off, spec, grid), () if carried else pairs, group, grid, ids
+            open_days.announced, closed_weekdays.marks(is_off, spec, grid), () if carried else pairs, group, grid, ids
         ),
         peers=network.peers if network else None,
     )
@@ -121,11 +127,13 @@ def build(
     return panel if capped is None else panel.with_capped(capped)
 
 
-def usual_days(known: Openings, spec: Spec, network: NetworkFacts | None = None) -> tuple[Bools, Bools]:
+def usual_days(open_days: Openings, spec: Spec, network: NetworkFacts | None = None) -> tuple[Bools, Bools]:
     """Days closed only because of their weekday, and open days, (depots, days)."""
     habits = network.habits if network else None
-    is_off = known.is_open & closed_weekdays.days_off(known.came, known.cities, spec, known.grid, habits)
-    return is_off, known.is_open & ~is_off
+    is_off = open_days.is_open & closed_weekdays.days_off(
+        open_days.came, open_days.cities, spec, open_days.grid, habits
+    )
+    return is_off, open_days.is_open & ~is_off
 
 
 def _words_once(demand: pd.DataFrame, spec: Spec) -> pd.DataFrame:

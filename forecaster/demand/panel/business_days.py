@@ -38,9 +38,9 @@ def declared_span(depots: pd.DataFrame, counts: Floats, days: Days) -> pd.DataFr
     if not len(rows):
         return table
     outside = _outside(days[-RECENT:], opened[rows], closed[rows])
-    counted = outside & (counts[rows, -RECENT:] > 0)
+    has_count = outside & (counts[rows, -RECENT:] > 0)
     works = np.zeros(len(table), np.bool_)
-    works[rows] = (outside.sum(axis=1) >= LEAST) & (2 * counted.sum(axis=1) > outside.sum(axis=1))
+    works[rows] = (outside.sum(axis=1) >= LEAST) & (2 * has_count.sum(axis=1) > outside.sum(axis=1))
     return table.assign(
         opened=table["opened"].mask(works & (opened > days[-1])),
         closed=table["closed"].mask(works & (closed <= days[-1])),
@@ -75,8 +75,8 @@ def out_of_business(knowledge: Knowledge, panel: Panel, spec: Spec) -> tuple[Fin
         sentences.append(sentence(N_("and {n} more depots"), n=len(order) - _NAMED))
     last = [str(days[np.flatnonzero(before[place] | after[place])[-1]]) for place in order[:_PLACES]]
     places = tuple((panel.depot_ids[rows[place]], day) for place, day in zip(order, last, strict=False))
-    wanted = data_rules.requirement(RULE)
-    message = sentence(N_("{detail}; wanted {wanted}"), detail=joined(sentences) or "", wanted=wanted)
+    requirement = data_rules.requirement(RULE)
+    message = sentence(N_("{detail}; wanted {wanted}"), detail=joined(sentences) or "", wanted=requirement)
     return (Finding(RULE, data_rules.severity(RULE, spec.demand.rules.severity), int(number.sum()), message, places),)
 
 

@@ -57,9 +57,9 @@ def features(carried: Mapping[str, Any], days: Days, country: str | None, subdiv
     """
     name = _name(country, subdivision)
     if name not in carried["days"]:
-        known = ", ".join(carried["days"])
+        carried_names = ", ".join(carried["days"])
         raise BundleError(
-            f"the model carries the holidays of {known}; found a depot in {name}: train it with this depot"
+            f"the model carries the holidays of {carried_names}; found a depot in {name}: train it with this depot"
         )
     if str(days[-1]) > carried["last"]:
         raise BundleError(

@@ -132,9 +132,9 @@ def _by_weekday(before: Floats) -> Doubles:
     """Mean count on each of the seven weekdays before a change, (depots, 7), starting with the
     weekday after it; NaN if unknown, or if few days are known."""
     weeks = before.reshape(len(before), -1, 7)
-    known = np.isfinite(weeks).sum(axis=1)
-    means = np.nansum(weeks, axis=1, dtype=np.float64) / np.where(known > 0, known, np.nan)
-    means[known.sum(axis=1) < LEAST_BEFORE] = np.nan
+    week_count = np.isfinite(weeks).sum(axis=1)
+    means = np.nansum(weeks, axis=1, dtype=np.float64) / np.where(week_count > 0, week_count, np.nan)
+    means[week_count.sum(axis=1) < LEAST_BEFORE] = np.nan
     return means
 
 
@@ -152,13 +152,13 @@ def _ratios(usual: Doubles, after: Floats, apart: Ints) -> Doubles:
 def _change_of_others(counts: Floats, depot: int, last: int, first: int) -> float:
     """Median change of all other depots' levels between the same days; 1 if few have counts of
     both."""
-    others = np.arange(len(counts)) != depot
+    is_other = np.arange(len(counts)) != depot
     levels: list[Doubles] = []
     for days in (slice(max(last + 1 - WINDOW, 0), last + 1), slice(first, first + WINDOW)):
-        window = counts[others, days]
-        known = (window > 0).sum(axis=1)
+        window = counts[is_other, days]
+        day_count = (window > 0).sum(axis=1)
         total = np.where(window > 0, window, 0).sum(axis=1, dtype=np.float64)
-        levels.append(np.where(known >= LEAST_BEFORE, total / np.maximum(known, 1), np.nan))
+        levels.append(np.where(day_count >= LEAST_BEFORE, total / np.maximum(day_count, 1), np.nan))
     ratios = levels[1] / levels[0]
     ratios = ratios[np.isfinite(ratios)]
     return float(np.median(ratios)) if len(ratios) >= OTHERS else 1.0
@@ -198,8 +198,8 @@ def _finding(rule: str, changes: Sequence[SiteChange], panel: Panel, spec: Spec)
         after=amount(change.after, "g"),
     )
     if len(changes) > 1:
-        others = ", ".join(_ids(change, panel) for change in changes[1:_NAMED])
-        detail = sentence(N_("{message} (also {places})"), message=detail, places=others)
+        other_ids = ", ".join(_ids(change, panel) for change in changes[1:_NAMED])
+        detail = sentence(N_("{message} (also {places})"), message=detail, places=other_ids)
     message = sentence(N_("{detail}; wanted {wanted}"), detail=detail, wanted=data_rules.requirement(rule))
     severity = data_rules.severity(rule, spec.demand.rules.severity)
     places = tuple((panel.depot_ids[change.new], str(panel.days[change.first])) for change in changes[:_PLACES])

@@ -59,7 +59,9 @@ class Arrivals:
         return ~np.isnan(self.counts) | refused | _proven(self)
 
 
-def days_off(came: Arrivals, cities: NDArray[np.str_], spec: Spec, grid: Grid, habits: Habits | None = None) -> Bools:
+def days_off(
+    arrivals: Arrivals, cities: NDArray[np.str_], spec: Spec, grid: Grid, habits: Habits | None = None
+) -> Bools:
     """Mark days that are closed because of their weekday, (depots, days), judged by the days before
     them.
 
@@ -70,12 +72,12 @@ def days_off(came: Arrivals, cities: NDArray[np.str_], spec: Spec, grid: Grid, h
     declared = spec.demand.weekdays
     if declared == "all":
         return np.zeros(grid.shape, np.bool_)
-    is_proven = _proven(came)
+    is_proven = _proven(arrivals)
     if declared != "learn":
         is_open = np.array([name in declared for name in WEEKDAYS])
         declared_off: Bools = ~is_proven & ~is_open[(grid.numbers + 3) % WEEK]
         return declared_off
-    has_reading = came.readings
+    has_reading = arrivals.readings
     closed, settled, newcomer = _learnt(has_reading[:, : grid.history])
     if habits is not None or closed.any():
         habits = city_habits(closed, settled, cities) if habits is None else habits
@@ -83,11 +85,11 @@ def days_off(came: Arrivals, cities: NDArray[np.str_], spec: Spec, grid: Grid, h
     return _week_later(closed, grid) & ~has_reading
 
 
-def habits_of(came: Arrivals, cities: NDArray[np.str_], spec: Spec, grid: Grid) -> Habits:
+def habits_of(arrivals: Arrivals, cities: NDArray[np.str_], spec: Spec, grid: Grid) -> Habits:
     """Weekday habits of these depots, for others; empty if weekdays are not learned."""
     if spec.demand.weekdays != "learn":
         return {}
-    has_reading = came.readings
+    has_reading = arrivals.readings
     closed, settled, _ = _learnt(has_reading[:, : grid.history])
     return city_habits(closed, settled, cities)
 
@@ -102,14 +104,14 @@ def city_habits(closed: Bools, settled: Bools, cities: NDArray[np.str_]) -> Habi
     }
 
 
-def _proven(came: Arrivals) -> Bools:
+def _proven(arrivals: Arrivals) -> Bools:
     """Mark days on which a depot was certainly open."""
-    return came.counts > 0 if came.declared_open is None else (came.counts > 0) | came.declared_open
+    return arrivals.counts > 0 if arrivals.declared_open is None else (arrivals.counts > 0) | arrivals.declared_open
 
 
 def marks(is_off: Bools, spec: Spec, grid: Grid) -> list[tuple[Mark, Ints]]:
     """Marks for each day off, from a week before the days ahead on, and the depots concerned."""
-    named = []
+    day_marks = []
     for column in range(max(grid.history - WEEK, 0), len(grid.days)):
         rows = np.flatnonzero(is_off[:, column]).astype(np.int32)
         if len(rows):
@@ -117,8 +119,8 @@ def marks(is_off: Bools, spec: Spec, grid: Grid) -> list[tuple[Mark, Ints]]:
             learnt = (
                 f"taken as closed, because no {day:%A} has readings" if spec.demand.weekdays == "learn" else "closed"
             )
-            named.append((Mark(day, CLOSED_WEEKDAY, f"{day:%A}: {learnt}"), rows))
-    return named
+            day_marks.append((Mark(day, CLOSED_WEEKDAY, f"{day:%A}: {learnt}"), rows))
+    return day_marks
 
 
 def never_on_weekdays(panel: Panel, spec: Spec) -> tuple[Finding, ...]:
@@ -146,14 +148,16 @@ def _message(habits: Sequence[tuple[int, ...]], first: str) -> str:
     groups = Counter(habits).most_common()
     one_habit = len(groups) == 1
     which = _list_weekdays(groups[0][0]) if one_habit else sentence(N_("some weekday"))
-    named = [sentence(N_("{days} {n}"), days=_list_weekdays(days), n=number) for days, number in groups[:MOST_NAMED]]
+    habit_counts = [
+        sentence(N_("{days} {n}"), days=_list_weekdays(days), n=number) for days, number in groups[:MOST_NAMED]
+    ]
     if more := sum(number for _, number in groups[MOST_NAMED:]):
-        named.append(sentence(N_("other days {n}"), n=more))
+        habit_counts.append(sentence(N_("other days {n}"), n=more))
     first_depot = sentence(N_("first {message}"), message=first)
-    examples = first_depot if one_habit else joined([joined(named, ", ") or "", first_depot])
-    one = N_("1 depot never counts on {days}: taken as closed; demand.weekdays overrides this ({examples})")
-    several = N_("{n} depots never count on {days}: taken as closed; demand.weekdays overrides this ({examples})")
-    return sentence(one if len(habits) == 1 else several, n=len(habits), days=which, examples=examples or "")
+    examples = first_depot if one_habit else joined([joined(habit_counts, ", ") or "", first_depot])
+    singular = N_("1 depot never counts on {days}: taken as closed; demand.weekdays overrides this ({examples})")
+    plural = N_("{n} depots never count on {days}: taken as closed; demand.weekdays overrides this ({examples})")
+    return sentence(singular if len(habits) == 1 else plural, n=len(habits), days=which, examples=examples or "")
 
 
 def _list_weekdays(days: tuple[int, ...]) -> str:
@@ -200,10 +204,10 @@ def _learn(has_reading: Bools, has_weekday: Bools) -> tuple[Bools, Bools, Bools]
     closed, settled, newcomer = (np.zeros(has_reading.shape, np.bool_) for _ in range(3))
     for weekday in range(min(WEEK, has_reading.shape[1])):
         days_of = np.s_[:, weekday::WEEK]
-        came = has_reading[days_of]
-        place = np.arange(1, came.shape[1] + 1, dtype=np.int32)
+        weekday_readings = has_reading[days_of]
+        place = np.arange(1, weekday_readings.shape[1] + 1, dtype=np.int32)
         weeks = np.cumsum(heard[days_of], axis=1, dtype=np.int32)
-        last_week, last = (np.maximum.accumulate(np.where(came, x, 0), axis=1) for x in (weeks, place))
+        last_week, last = (np.maximum.accumulate(np.where(weekday_readings, x, 0), axis=1) for x in (weeks, place))
         enough = weeks - last_week >= np.where(last > 0, BEFORE_WEEKS, NEVER_WEEKS)
         learnt = np.maximum.accumulate(np.where(enough & is_regular[days_of], place, 0), axis=1)
         # until such a day occurs, whatever happens on the depot's other days
@@ -231,11 +235,11 @@ def _week_later(closed: Bools, grid: Grid) -> Bools:
     result = np.zeros(grid.shape, np.bool_)
     for weekday in range(min(WEEK, grid.shape[1])):
         days_of = result[:, weekday::WEEK]
-        known = closed[:, weekday::WEEK]
-        ahead = days_of.shape[1] - known.shape[1]
-        days_of[:, 1 : known.shape[1]] = known[:, :-1]
-        if ahead and known.shape[1]:
-            days_of[:, known.shape[1] :] = known[:, -1:]
+        past_states = closed[:, weekday::WEEK]
+        days_ahead = days_of.shape[1] - past_states.shape[1]
+        days_of[:, 1 : past_states.shape[1]] = past_states[:, :-1]
+        if days_ahead and past_states.shape[1]:
+            days_of[:, past_states.shape[1] :] = past_states[:, -1:]
     return result
 
 

@@ -58,8 +58,10 @@ def closure_counts(knowledge: Knowledge, panel: Panel, spec: Spec) -> tuple[Find
     ]
     if len(rows) > _NAMED:
         names.append(sentence(N_("and {n} more depots"), n=len(rows) - _NAMED))
-    wanted = data_rules.requirement(RULE)
-    message = sentence(N_("{depots}: forecast as closed; wanted {wanted}"), depots=joined(names) or "", wanted=wanted)
+    requirement = data_rules.requirement(RULE)
+    message = sentence(
+        N_("{depots}: forecast as closed; wanted {wanted}"), depots=joined(names) or "", wanted=requirement
+    )
     places = tuple((panel.depot_ids[row], day) for row, day in zip(rows, last, strict=False))
     severity = data_rules.severity(RULE, spec.demand.rules.severity)
     return (Finding(RULE, severity, int(number[rows].sum()), message, places),)

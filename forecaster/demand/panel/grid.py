@@ -128,12 +128,12 @@ def _observed(
     frame = knowledge.demand
     day = np.array(frame["date"], "datetime64[D]").view(np.int64)
     today = _today(knowledge, ids, spec, network=network)
-    known = (
+    is_listed = (
         pd.Index(knowledge.depots["depot_id"]).get_indexer(ids) >= 0
         if _has_depot_table(knowledge, spec, network)
         else np.ones(len(ids), np.bool_)
     )
-    observed = np.append(known, False)[depot]  # a row without a depot has position -1
+    observed = np.append(is_listed, False)[depot]  # a row without a depot has position -1
     observed &= frame["demand"].notna().to_numpy()
     observed &= day < (today[0] if len(today) and (today == today[0]).all() else np.append(today, 0)[depot])
     present = np.zeros(len(ids), np.bool_)
@@ -156,8 +156,8 @@ def cells(table: pd.DataFrame, grid: Grid) -> Cells:
 
 def coded(column: Any) -> tuple[pd.Index[Any], NDArray[np.signedinteger[Any]]]:
     """Distinct words of a column, and each row's position among them, -1 if missing."""
-    words = column.array if isinstance(column.dtype, pd.CategoricalDtype) else pd.Categorical(column)
-    return words.categories, np.asarray(words.codes)
+    categorical = column.array if isinstance(column.dtype, pd.CategoricalDtype) else pd.Categorical(column)
+    return categorical.categories, np.asarray(categorical.codes)
 
 
 def _cells(grid: Grid, ids: pd.Index[Any], depot: NDArray[np.signedinteger[Any]], day: Longs) -> Cells:

@@ -56,9 +56,9 @@ def _left_out(country: str, depots: int, days: Days) -> str | None:
     )
 
 
-def _list(words: Sequence[str]) -> str:
-    more = f" and {len(words) - MOST_NAMED} more" if len(words) > MOST_NAMED else ""
-    return ", ".join(words[:MOST_NAMED]) + more
+def _list(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
 
 
 def _counted(depots: int) -> str:

@@ -66,8 +66,8 @@ def later_days(until: date) -> LaterDays:
     effects = {"promo": promo, "event": event, "holiday": public_holidays(dates), "season": shopping_season(dates)}
     expected = np.where(closed, 0.0, simulate.expected_orders(fleet, slice(None), dates, effects))
     mean = expected[:, :days] * np.exp(_weather(added, for_weather, for_shocks))[fleet.city]
-    known = (END + timedelta(days=AHEAD)).isoformat()
-    rows = sorted(row for row in promo_rows + event_rows + closure_rows if row[0] > known)
+    last_known_day = (END + timedelta(days=AHEAD)).isoformat()
+    rows = sorted(row for row in promo_rows + event_rows + closure_rows if row[0] > last_known_day)
     return LaterDays(
         _exports(fleet, dates, mean),
         {name: [row[place] for row in rows] for place, name in enumerate(("date", "kind", "name", "depot_id", "city"))},
@@ -139,13 +139,13 @@ def _exports(fleet: SimulatedFleet, dates: list[date], mean: Doubles) -> dict[st
         random = np.random.default_rng([SEED, day])
         orders = simulate.observe(mean[:, day], random)
         working = np.flatnonzero((fleet.first <= day) & (day < fleet.last))
-        words = dict(zip(working.tolist(), orders[working].astype(int).tolist(), strict=True))
+        counts = dict(zip(working.tolist(), orders[working].astype(int).tolist(), strict=True))
         early = int(random.choice(working)) if random.random() < RESTATED else None
-        if early is not None and words[early] > 0:
+        if early is not None and counts[early] > 0:
             if day + RESTATED_AFTER <= last:
-                rows.append((day + RESTATED_AFTER, fleet.ids[early], dates[day].isoformat(), str(words[early])))
-            words[early] = int(words[early] * random.uniform(0.75, 0.95))
-        rows += [(day, fleet.ids[depot], dates[day].isoformat(), str(n)) for depot, n in words.items()]
+                rows.append((day + RESTATED_AFTER, fleet.ids[early], dates[day].isoformat(), str(counts[early])))
+            counts[early] = int(counts[early] * random.uniform(0.75, 0.95))
+        rows += [(day, fleet.ids[depot], dates[day].isoformat(), str(n)) for depot, n in counts.items()]
     rows.sort(key=lambda row: row[:3])
     exports = [datetime.combine(dates[k] + timedelta(1), EXPORTED, ZONE).isoformat() for k, *_ in rows]
     texts = [row[1:] for row in rows]

@@ -69,15 +69,15 @@ def plant(
 
     orders[restated], orders[negative] = early, -orders[negative]
     exported = ~((depot == gap_depot) & np.isin(day, gap))
-    words = orders.astype(str).astype(object)
-    words[text] = "n/a?"
+    cells = orders.astype(str).astype(object)
+    cells[text] = "n/a?"
     stated_day = day.copy()
     stated_day[typo] = len(dates)
     flawed = pd.DataFrame(
         {
             "depot": np.concatenate([depot[exported], depot[twice], depot[restated], [len(ids)] * 2]),
             "day": np.concatenate([stated_day[exported], day[twice], day[restated], stray_days]),
-            "orders": np.concatenate([words[exported], words[twice], final.astype(str), stray_orders.astype(str)]),
+            "orders": np.concatenate([cells[exported], cells[twice], final.astype(str), stray_orders.astype(str)]),
             "export": np.concatenate([export[exported], export[twice], export[restated] + RESTATED_AFTER, stray_days]),
         }
     ).sort_values(["export", "depot"], kind="stable", ignore_index=True)

@@ -230,10 +230,10 @@ def _feed(
 def _apportion(weights: Doubles, total: int) -> Codes:
     """Integers proportional to the weights that sum to the total (largest remainders)."""
     exact = weights / weights.sum() * total
-    whole = np.floor(exact).astype(np.int64)
-    most_left = np.argsort(whole - exact, kind="stable")[: total - int(whole.sum())]
-    whole[most_left] += 1
-    return np.asarray(whole, np.int64)
+    integers = np.floor(exact).astype(np.int64)
+    most_left = np.argsort(integers - exact, kind="stable")[: total - int(integers.sum())]
+    integers[most_left] += 1
+    return np.asarray(integers, np.int64)
 
 
 def _in_business(fleet: SimulatedFleet, days: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -243,9 +243,9 @@ def _in_business(fleet: SimulatedFleet, days: int) -> tuple[NDArray[np.int32], N
     return pairs[0].astype(np.int32), pairs[1].astype(np.int32)
 
 
-def _words(codes: NDArray[np.integer[Any]], words: list[str]) -> pd.Series[str]:
+def _words(codes: NDArray[np.integer[Any]], categories: list[str]) -> pd.Series[str]:
     """Categorical column of a few words (in ascending order), without a copy of the word per row."""
-    return pd.Series(pd.Categorical.from_codes(codes, categories=pd.Index(words), ordered=True))
+    return pd.Series(pd.Categorical.from_codes(codes, categories=pd.Index(categories), ordered=True))
 
 
 def _iso(dates: list[date]) -> list[str]:

@@ -62,8 +62,8 @@ def pieces(source: CsvSource, spec: Spec, columns: Columns, **_: str | None) -> 
         for table in _tables(text, header):
             yield file.name, table
         digests.append(content.hexdigest())
-    whole = digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
-    return Ending(whole[:12])
+    digest = digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
+    return Ending(digest[:12])
 
 
 def _header(file: files.File, text: _Text, source: CsvSource, columns: Columns) -> _Header:
@@ -74,10 +74,10 @@ def _header(file: files.File, text: _Text, source: CsvSource, columns: Columns) 
     if odd := tuple(field for field in first.fields if not encodings.is_whole(field)):
         raise SourceError(f"{file.place}:{first.line}: found {encodings.fault(source.encoding, odd)} of a CSV file")
     names = header_names(first.fields)
-    chosen = columns.of(file.place, names)
+    read_columns = columns.of(file.place, names)
     needed = max([_FEWEST, *(names.index(name) + 1 for name in columns.required if name in names)])
     is_split = len(source.delimiter) == 1  # otherwise a blank may stand in place of any field
-    return _Header(names, chosen, source.encoding, min(needed, len(names)) if is_split else len(names))
+    return _Header(names, read_columns, source.encoding, min(needed, len(names)) if is_split else len(names))
 
 
 @dataclass(frozen=True)

@@ -26,27 +26,27 @@ def pieces(source: DeltaSource, spec: Spec, columns: Columns, *, name: str, **_:
     with _sound(place):
         table = DeltaTable(url, storage_options=options or None)
         schema = pa.schema(table.schema().to_arrow())
-        chosen = columns.of(place, schema.names)
-        yield name, numbered(schema.empty_table().select(chosen), 1)
+        read_columns = columns.of(place, schema.names)
+        yield name, numbered(schema.empty_table().select(read_columns), 1)
         row = 1
-        for batch in _batches(table, schema, chosen):
+        for batch in _batches(table, schema, read_columns):
             yield name, numbered(coded(pa.Table.from_batches([batch])), row)
             row += batch.num_rows
         version = f"{table.metadata().id} {table.version()}"
     return Ending(hashlib.sha256(version.encode()).hexdigest()[:12])
 
 
-def _batches(table: DeltaTable, schema: pa.Schema, chosen: list[str]) -> Iterator[pa.RecordBatch]:
-    text = {name for name in chosen if is_text(schema.field(name).type)}
+def _batches(table: DeltaTable, schema: pa.Schema, read_columns: list[str]) -> Iterator[pa.RecordBatch]:
+    text = {name for name in read_columns if is_text(schema.field(name).type)}
     try:
         dataset = table.to_pyarrow_dataset(parquet_read_options=ds.ParquetReadOptions(dictionary_columns=text))
     except ValueError:  # the table's statistics contain a day outside Python's range of years
-        columns = ", ".join('"' + name.replace('"', '""') + '"' for name in chosen)
+        columns = ", ".join('"' + name.replace('"', '""') + '"' for name in read_columns)
         for batch in QueryBuilder().register("source", table).execute(f"SELECT {columns} FROM source"):
             yield pa.record_batch(batch)
         return
     # Arrow would read sixteen batches ahead, which takes gigabytes.
-    yield from dataset.to_batches(columns=chosen, batch_size=BLOCK, batch_readahead=1, fragment_readahead=1)
+    yield from dataset.to_batches(columns=read_columns, batch_size=BLOCK, batch_readahead=1, fragment_readahead=1)
 
 
 @contextmanager

@@ -45,8 +45,8 @@ def pieces(source: ExcelSource, spec: Spec, columns: Columns, **_: str | None) -
             sheets = _sheets(file, content, source)
         yield from _of_sheets(file, content, sheets, source, spec, columns)
         further += _further_sheets(file, content, source, spec, columns)
-    whole = digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
-    return Ending(whole[:12], further_sheets=tuple(further))
+    digest = digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
+    return Ending(digest[:12], further_sheets=tuple(further))
 
 
 def _of_sheets(
@@ -60,23 +60,23 @@ def _of_sheets(
     """Rows of the declared sheets; with all sheets, those without any required column, such as
     notes, are skipped."""
     is_any = source.sheet == ALL_SHEETS
-    wanted = recognition.request(source, spec, columns).names
+    required_names = recognition.request(source, spec, columns).names
     any_read = False
     for place, (name, rows) in enumerate(sheets, start=1):
         header = next(rows, (1, [""]))[1]
         names = header_names(_words(cell, source) for cell in header)
-        if is_any and not {*wanted} & {*names} and (any_read or place < len(sheets)):
+        if is_any and not {*required_names} & {*names} and (any_read or place < len(sheets)):
             continue
         try:
-            chosen = columns.of(f"{file.place}, sheet '{name}'", names)
+            read_columns = columns.of(f"{file.place}, sheet '{name}'", names)
         except SourceError as error:
             request = recognition.request(source, spec, columns)
             raise SourceError(f"{error}{_remedy(content, source, name, request)}") from None
-        positions, any_read = [names.index(column) for column in chosen], True
-        shown = f"{file.name}, sheet '{name}'" if is_any else file.name
-        yield shown, _table([], chosen, positions, source)
+        positions, any_read = [names.index(column) for column in read_columns], True
+        label = f"{file.name}, sheet '{name}'" if is_any else file.name
+        yield label, _table([], read_columns, positions, source)
         while some := list(islice(rows, _ROWS_A_TABLE)):
-            yield shown, _table(some, chosen, positions, source)
+            yield label, _table(some, read_columns, positions, source)
 
 
 def _further_sheets(
@@ -138,13 +138,13 @@ def _rows(sheet: Any, source: ExcelSource) -> Iterator[Row]:
     return (row for row in _filled_down(rows, merged) if row[1].count("") < len(row[1]))
 
 
-def _remedy(content: bytes, source: ExcelSource, shown: str, request: layout.Request) -> str:
+def _remedy(content: bytes, source: ExcelSource, sheet_name: str, request: layout.Request) -> str:
     """Setting that finds the required columns: another row of the sheet, or another sheet."""
     import python_calamine
 
     workbook = python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(content))
-    if seen := layout.of_cells(_first_rows(workbook, shown, source), source.header_row, request):
-        return seen
+    if remedy := layout.of_cells(_first_rows(workbook, sheet_name, source), source.header_row, request):
+        return remedy
     for name in _of_cells(workbook):
         if any({*request.names} <= {*fields} for _, fields in _first_rows(workbook, name, source)):
             return f"; sheet '{name}' contains them: set sheet: {json.dumps(name, ensure_ascii=False)}"
@@ -159,20 +159,24 @@ def _first_rows(workbook: Any, name: str, source: ExcelSource) -> layout.Rows:
     ]
 
 
-def _names(file: File, workbook: Any, wanted: str | int | None) -> list[str]:
+def _names(file: File, workbook: Any, declared_sheet: str | int | None) -> list[str]:
     """Names of the sheets to read: the declared one, by name or number; else the first visible
     sheet with cells, or all of these."""
     names: list[str] = workbook.sheet_names
-    if isinstance(wanted, int) and wanted <= len(names):
-        return [names[wanted - 1]]
-    is_any = wanted == ALL_SHEETS
-    if wanted is not None and wanted not in names and not is_any:
-        held = ", ".join(f"'{name}'" for name in names)
-        raise SourceError(f"{file.place}: found sheets {held}; wanted the sheet {wanted!r}: set the source's `sheet`")
-    if wanted is not None and not is_any:
-        return [str(wanted)]
-    shown = [sheet.name for sheet in workbook.sheets_metadata if str(sheet.visible).endswith(".Visible")]
-    candidates = [name for name in _of_cells(workbook) if name in shown and workbook.get_sheet_by_name(name).height]
+    if isinstance(declared_sheet, int) and declared_sheet <= len(names):
+        return [names[declared_sheet - 1]]
+    is_any = declared_sheet == ALL_SHEETS
+    if declared_sheet is not None and declared_sheet not in names and not is_any:
+        sheet_list = ", ".join(f"'{name}'" for name in names)
+        raise SourceError(
+            f"{file.place}: found sheets {sheet_list}; wanted the sheet {declared_sheet!r}: set the source's `sheet`"
+        )
+    if declared_sheet is not None and not is_any:
+        return [str(declared_sheet)]
+    visible_names = [sheet.name for sheet in workbook.sheets_metadata if str(sheet.visible).endswith(".Visible")]
+    candidates = [
+        name for name in _of_cells(workbook) if name in visible_names and workbook.get_sheet_by_name(name).height
+    ]
     if not candidates:
         raise SourceError(f"{file.place}: found no sheet with cells; wanted one with a header and rows")
     return candidates if is_any else candidates[:1]
@@ -203,11 +207,11 @@ def _filled_down(rows: Iterator[Row], merged: Sequence[tuple[int, int, int]]) ->
         yield number, cells
 
 
-def _table(rows: Sequence[Row], chosen: Sequence[str], positions: Sequence[int], source: ExcelSource) -> pa.Table:
+def _table(rows: Sequence[Row], read_columns: Sequence[str], positions: Sequence[int], source: ExcelSource) -> pa.Table:
     columns = list(zip(*(cells for _, cells in rows), strict=True))
     values = {
         name: _typed(columns[position] if columns else (), source)
-        for name, position in zip(chosen, positions, strict=True)
+        for name, position in zip(read_columns, positions, strict=True)
     }
     return pa.table({**values, ROW: pa.array([number for number, _ in rows], pa.int64())})
 
@@ -218,8 +222,8 @@ def _typed(cells: Sequence[Any], source: ExcelSource) -> pa.Array:
     kinds = {*map(type, cells)} - ({str} if all(cell == "" for cell in cells if isinstance(cell, str)) else set())
     if kinds and kinds <= {int, float}:
         numbers = [None if cell == "" else float(cell) for cell in cells]
-        whole = all(number is None or _is_whole(number) for number in numbers)
-        return pa.array(numbers, pa.float64()).cast(pa.int64() if whole else pa.float64())
+        is_integer = all(number is None or _is_whole(number) for number in numbers)
+        return pa.array(numbers, pa.float64()).cast(pa.int64() if is_integer else pa.float64())
     if kinds and kinds <= {date, datetime}:
         moments = [None if cell == "" else _moment(cell) for cell in cells]
         return pa.array(moments, pa.timestamp("us"))

@@ -126,26 +126,26 @@ class Columns:
         """Columns to read of those available. Raises SourceError, prefixed with `place`, if a
         required column is missing or occurs twice, or an optional one has another spelling and
         would be silently omitted."""
-        chosen = list(dict.fromkeys([*self.required, *(column for column in self.optional if column in available)]))
-        for column in chosen:
+        columns = list(dict.fromkeys([*self.required, *(column for column in self.optional if column in available)]))
+        for column in columns:
             if column == ROW or column.startswith(":"):
                 raise SourceError(
                     f"{place}: column '{column}' has a name that is reserved for the position of a row; rename it"
                 )
-            if missing := [name for name in chosen if name not in available]:
+            if missing := [name for name in columns if name not in available]:
                 names = f"columns {_listed(available)}" if any(available) else "no columns, as in an empty file"
                 quoted = ", ".join(f"'{name}'" for name in missing)
                 raise SourceError(f"{place}: found {names}; wanted {quoted}{_hint(missing, available)}")
             if list(available).count(column) > 1:
                 raise SourceError(f"{place}: found column '{column}' twice; wanted each name once")
-        for column in set(self.optional) - set(chosen):
-            spellings = [name for name in available if plain(name) == plain(column) and name not in chosen]
+        for column in set(self.optional) - set(columns):
+            spellings = [name for name in available if plain(name) == plain(column) and name not in columns]
             if spellings and plain(column):
                 raise SourceError(
                     f"{place}: found column '{spellings[0]}', which is not read; wanted '{column}', or its name in the "
                     "pipeline file: case and punctuation matter"
                 )
-        return chosen
+        return columns
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -156,10 +156,10 @@ def _hint(missing: Sequence[str], available: Sequence[str]) -> str:
     spellings = {plain(name): name for name in reversed(available) if plain(name)}
     alike = {name: spellings[plain(name)] for name in missing if plain(name) in spellings}
     if alike:
-        meant = ", ".join(
+        likely_names = ", ".join(
             f"'{other}'" if len(missing) == 1 else f"'{other}' for '{name}'" for name, other in alike.items()
         )
-        return f"; did you mean {meant}? Case, spaces and punctuation matter"
+        return f"; did you mean {likely_names}? Case, spaces and punctuation matter"
     if numbered := numbered_days(available):
         return numbered
     if len(missing) > 1:
@@ -169,8 +169,8 @@ def _hint(missing: Sequence[str], available: Sequence[str]) -> str:
         return f"; did you mean '{close[0]}'?"
     parts = next((parts for parts in _PARTS_OF_DAYS if parts <= spellings.keys()), None)
     if parts and plain(column) in _DAYS:
-        named = " and ".join(f"'{spellings[part]}'" for part in sorted(parts, reverse=True))
-        return f"; columns {named} are not combined: wanted dates such as 2024-03-05 in one column"
+        part_names = " and ".join(f"'{spellings[part]}'" for part in sorted(parts, reverse=True))
+        return f"; columns {part_names} are not combined: wanted dates such as 2024-03-05 in one column"
     return ""
 
 
@@ -202,12 +202,12 @@ def joined(blocks: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """All blocks in one frame; Categoricals stay Categoricals."""
     if len(blocks) == 1:
         return blocks[0]
-    whole = pd.concat(blocks, ignore_index=True)
-    for column in whole.columns:
+    frame = pd.concat(blocks, ignore_index=True)
+    for column in frame.columns:
         parts = [block[column] for block in blocks if column in block]
         if len(parts) == len(blocks) and all(isinstance(part.dtype, pd.CategoricalDtype) for part in parts):
-            whole[column] = pd.api.types.union_categoricals(parts)
-    return whole
+            frame[column] = pd.api.types.union_categoricals(parts)
+    return frame
 
 
 @contextmanager
@@ -247,9 +247,9 @@ def _rows(pieces: Iterable[tuple[str, pa.Table]]) -> int:
     return sum(len(table) for _, table in pieces)
 
 
-def _alike(one: pa.Table, other: pa.Table) -> bool:
+def _alike(first: pa.Table, second: pa.Table) -> bool:
     """True if both have the same source columns; a column of faults is ignored."""
-    plain, of_other = (_without_faults(table.schema) for table in (one, other))
+    plain, of_other = (_without_faults(table.schema) for table in (first, second))
     return bool(plain.equals(of_other))
 
 
@@ -342,12 +342,12 @@ def _is_held_by_pandas(kind: pa.DataType) -> bool:
 def _leaves_calendar(values: pa.ChunkedArray) -> bool:
     """True if any day or instant is outside the years 1 to 9999, which few tools can even print."""
     if pa.types.is_timestamp(values.type):
-        a_day, whole = 86_400 * _PARTS_OF_SECOND[values.type.unit], pa.int64()
+        a_day, integer_type = 86_400 * _PARTS_OF_SECOND[values.type.unit], pa.int64()
     elif pa.types.is_date(values.type):
-        a_day, whole = (1, pa.int32()) if pa.types.is_date32(values.type) else (86_400_000, pa.int64())
+        a_day, integer_type = (1, pa.int32()) if pa.types.is_date32(values.type) else (86_400_000, pa.int64())
     else:
         return False
-    ends = pc.min_max(pc.cast(values, whole)).as_py()
+    ends = pc.min_max(pc.cast(values, integer_type)).as_py()
     return ends["min"] is not None and bool(ends["min"] < _FIRST_DAY * a_day or ends["max"] >= (_LAST_DAY + 1) * a_day)
 
 

@@ -93,9 +93,9 @@ def _of_rows(rows: Rows, header_row: int, request: Request, key: str) -> Remedy:
     if wide.reasons:
         return Remedy((*reasons, *wide.reasons), (*keys, *wide.keys))
     if not reasons and _is_data(names):
-        wanted = ",".join(request.names)
+        example = ",".join(request.names)
         return Remedy(
-            (f"line {number} seems to be a data row: wanted a line with column names above it, such as {wanted}",)
+            (f"line {number} seems to be a data row: wanted a line with column names above it, such as {example}",)
         )
     return Remedy(tuple(reasons), tuple(keys))
 
@@ -182,11 +182,15 @@ def _wide(names: Sequence[str], rows: Sequence[Sequence[str]], request: Request)
     return _of_kind("depot", depots, "depots", request.day, dated[0], names)
 
 
-def _of_kind(what: str, shown: Sequence[str], kind: str, wanted: str, there: str, names: Sequence[str]) -> Remedy:
-    reason = f"the file seems to have one column per {what} ({_some(shown, total=len(shown))})"
+def _of_kind(
+    column_kind: str, headers: Sequence[str], kind: str, required_name: str, present_name: str, names: Sequence[str]
+) -> Remedy:
+    reason = f"the file seems to have one column per {column_kind} ({_some(headers, total=len(headers))})"
     column = {"depots": "date", "days": "depot_id"}[kind]
     other = (
-        (f"demand.columns.{column}: {json.dumps(there, ensure_ascii=False)}",) if wanted not in names and there else ()
+        (f"demand.columns.{column}: {json.dumps(present_name, ensure_ascii=False)}",)
+        if required_name not in names and present_name
+        else ()
     )
     return Remedy((reason,), (f"wide: {kind}", *other))
 
@@ -205,18 +209,18 @@ def _is_data(names: Sequence[str]) -> bool:
     return days == 1 and figures >= 1
 
 
-def _same(wanted: Sequence[str], names: Sequence[str]) -> bool:
-    return bool(wanted) and {*wanted} <= {*names}
+def _same(required_names: Sequence[str], names: Sequence[str]) -> bool:
+    return bool(required_names) and {*required_names} <= {*names}
 
 
-def _alike(wanted: Sequence[str], names: Sequence[str]) -> bool:
+def _alike(required_names: Sequence[str], names: Sequence[str]) -> bool:
     """True if the required names are present, ignoring case, blanks, quotes and signs."""
-    return bool(wanted) and {plain(name) for name in wanted} <= {plain(name) for name in names}
+    return bool(required_names) and {plain(name) for name in required_names} <= {plain(name) for name in names}
 
 
 def _some(names: Sequence[str], total: int = 0) -> str:
-    named = [_cut(name) for name in names if name]
-    return ", ".join(islice(named, _SHOWN)) + (", …" if max(total, len(named)) > _SHOWN else "")
+    labels = [_cut(name) for name in names if name]
+    return ", ".join(islice(labels, _SHOWN)) + (", …" if max(total, len(labels)) > _SHOWN else "")
 
 
 def _cut(name: str) -> str:

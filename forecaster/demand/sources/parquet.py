@@ -35,8 +35,8 @@ def pieces(source: ParquetSource, spec: Spec, columns: Columns, **_: str | None)
             yield file.name, numbered(table, row)
             row += len(table)
         digests.append(content.hexdigest())
-    whole = digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
-    return Ending(whole[:12])
+    digest = digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
+    return Ending(digest[:12])
 
 
 def coded(table: pa.Table) -> pa.Table:
@@ -59,18 +59,18 @@ def _tables(file: File, source: ParquetSource, spec: Spec, columns: Columns, con
         schema = pq.read_schema(handle)
         file_columns = [name for name in schema.names if name not in partitions]
         try:
-            chosen = columns.of(file.place, [*file_columns, *partitions])
+            read_columns = columns.of(file.place, [*file_columns, *partitions])
         except SourceError as error:
             raise SourceError(f"{error}{_remedy(handle, recognition.request(source, spec, columns))}") from None
-        text = [name for name in chosen if name in file_columns and is_text(schema.field(name).type)]
+        text = [name for name in read_columns if name in file_columns and is_text(schema.field(name).type)]
         handle.seek(0)
         reader = pq.ParquetFile(handle, read_dictionary=text)
-        stored = [name for name in chosen if name in file_columns]
-        yield _with(reader.schema_arrow.empty_table().select(stored), partitions, chosen)
+        stored = [name for name in read_columns if name in file_columns]
+        yield _with(reader.schema_arrow.empty_table().select(stored), partitions, read_columns)
         for batch in reader.iter_batches(BLOCK, columns=stored):
             # pandas would read the metadata, even if damaged
             table = pa.Table.from_batches([batch]).replace_schema_metadata()
-            yield _with(coded(_whole(table)), partitions, chosen)
+            yield _with(coded(_whole(table)), partitions, read_columns)
 
 
 def _remedy(handle: Any, request: layout.Request) -> str:
@@ -112,15 +112,15 @@ def _partitions(name: str) -> dict[str, str | None]:
     return {key: None if value == _NOTHING else unquote(value) for key, _, value in parts}
 
 
-def _with(table: pa.Table, partitions: Mapping[str, str | None], chosen: list[str]) -> pa.Table:
+def _with(table: pa.Table, partitions: Mapping[str, str | None], read_columns: list[str]) -> pa.Table:
     """Select the chosen columns, adding those that are partitions."""
-    for key in chosen:
+    for key in read_columns:
         if key in partitions:
             value, rows = partitions[key], len(table)
             codes = pa.nulls(rows, pa.int32()) if value is None else pa.repeat(pa.scalar(0, pa.int32()), rows)
             values = pa.array([] if value is None else [value], pa.string())
             table = table.append_column(key, pa.DictionaryArray.from_arrays(codes, values))
-    return table.select(chosen)
+    return table.select(read_columns)
 
 
 @contextmanager

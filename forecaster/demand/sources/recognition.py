@@ -45,8 +45,8 @@ def remedy(file: File, source: StoredSource, spec: Spec, columns: Columns) -> st
     content = _beginning(file)
     if content is None:
         return ""
-    if seen := _of_bytes(content, source):
-        return seen
+    if hint := _of_bytes(content, source):
+        return hint
     if not isinstance(source, CsvSource):
         return ""
     content = text_stream.beginning(file, source, _BEGINNING)
@@ -54,8 +54,8 @@ def remedy(file: File, source: StoredSource, spec: Spec, columns: Columns) -> st
         return ""
     if not content.strip():
         return _NO_CONTENT
-    if seen := _of_bytes(content, source.model_copy(update={"compression": "none"})) or _of_encoding(content, source):
-        return seen
+    if hint := _of_bytes(content, source.model_copy(update={"compression": "none"})) or _of_encoding(content, source):
+        return hint
     try:
         text = content.decode(source.encoding, "replace").removeprefix("\ufeff")
     except LookupError:  # unknown encoding, already reported
@@ -63,19 +63,24 @@ def remedy(file: File, source: StoredSource, spec: Spec, columns: Columns) -> st
     lines = list(io.StringIO(text, newline=None))[
         : -1 if len(content) >= _BEGINNING else None
     ]  # the last line may be incomplete
-    wanted = request(source, spec, columns)
-    return layout.of_text(lines[: layout.LINES + source.header_row], source.delimiter, source.header_row, wanted)
+    layout_request = request(source, spec, columns)
+    return layout.of_text(
+        lines[: layout.LINES + source.header_row], source.delimiter, source.header_row, layout_request
+    )
 
 
 def request(source: StoredSource, spec: Spec, columns: Columns) -> layout.Request:
     """Columns required of the source's table."""
-    named = spec.demand.columns
+    demand_columns = spec.demand.columns
     if source is not spec.demand.source:
         return layout.Request(columns.required)
     if source.wide is not None:
-        made = (named.demand, named.depot_id if source.wide == "depots" else named.day)
-        return layout.Request(tuple(name for name in columns.required if name not in made))
-    return layout.Request(columns.required, named.depot_id, named.day, named.demand)
+        derived_columns = (
+            demand_columns.demand,
+            demand_columns.depot_id if source.wide == "depots" else demand_columns.day,
+        )
+        return layout.Request(tuple(name for name in columns.required if name not in derived_columns))
+    return layout.Request(columns.required, demand_columns.depot_id, demand_columns.day, demand_columns.demand)
 
 
 def _beginning(file: File) -> bytes | None:
@@ -92,14 +97,14 @@ def _of_bytes(content: bytes, source: StoredSource) -> str:
         return _NO_CONTENT
     kind, packed = _kind(content), _packed(content)
     if kind and kind != source.kind:
-        what = {"excel": "an Excel workbook", "parquet": "a Parquet file"}[kind]
-        return f"; it looks like {what}: set kind: {kind}"
+        description = {"excel": "an Excel workbook", "parquet": "a Parquet file"}[kind]
+        return f"; it looks like {description}: set kind: {kind}"
     if packed and not kind:
         declared = source.compression if isinstance(source, CsvSource) else ""
         if declared in ("none", "") or text_stream.compression(source.path, declared) != packed:
             key = f"set compression: {packed}" if isinstance(source, CsvSource) else "wanted the decompressed file"
             return f"; it looks like a {packed}-compressed file: {key}"
-    if foreign := next((what for start, what in _FOREIGN.items() if content.startswith(start)), None):
+    if foreign := next((description for start, description in _FOREIGN.items() if content.startswith(start)), None):
         return f"; it looks like {foreign}"
     return _of_markup(content) or _of_plain_text(content, source, known=bool(kind or packed))
 
@@ -151,13 +156,18 @@ def _is_text(content: bytes) -> bool:
 
 def _of_encoding(content: bytes, source: CsvSource) -> str:
     """Encoding of a text that the declared one cannot read or misreads."""
-    seen = _encoding(content)
+    guess = _encoding(content)
     declared = source.encoding.lower()
-    if not seen or seen == declared or (seen == "utf-8" and declared in _UTF_8) or declared.replace("_", "-") in seen:
+    if (
+        not guess
+        or guess == declared
+        or (guess == "utf-8" and declared in _UTF_8)
+        or declared.replace("_", "-") in guess
+    ):
         return ""
-    if seen == "utf-8" and "16" not in declared and "32" not in declared and not content.startswith(b"\xef\xbb\xbf"):
+    if guess == "utf-8" and "16" not in declared and "32" not in declared and not content.startswith(b"\xef\xbb\xbf"):
         return ""  # ASCII reads the same in the other encodings
-    return f"; it looks like {seen.upper()}: set encoding: {seen}"
+    return f"; it looks like {guess.upper()}: set encoding: {guess}"
 
 
 def _encoding(content: bytes) -> str:

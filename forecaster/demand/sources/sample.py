@@ -48,7 +48,7 @@ def pieces(source: SampleSource, spec: Spec, columns: Columns, **_: str | None) 
         )
     until = source.until or last_exported(datetime.now(UTC))
     later = later_days(until)
-    words = later.demand if ending.digest == DEMAND else later.events
-    table = pa.table({name: pa.array(words[name], pa.string()) for name in header})
+    values = later.demand if ending.digest == DEMAND else later.events
+    table = pa.table({name: pa.array(values[name], pa.string()) for name in header})
     yield f"simulated days of {file.name}", numbered(table, rows + 1)
     return Ending(hashlib.sha256(f"{ending.digest} {until}".encode()).hexdigest()[:12])

@@ -32,14 +32,14 @@ def pieces(source: SqlSource, spec: Spec, columns: Columns, *, name: str, since:
     """
     with database.reading(source, spec, name) as (connection, place):
         available = list(connection.execute(_nothing(source)).keys())
-        chosen = columns.of(place, available)
+        read_columns = columns.of(place, available)
         if source.watermark is not None:
             Columns((source.watermark,)).of(f"{place}: watermark", available)
         dates = _dates_as_text(connection, source)
-        yield name, numbered(driver_types.table(chosen, []), 1)
+        yield name, numbered(driver_types.table(read_columns, []), 1)
         content, row, watermark = driver_types.Content(), 1, since
-        for rows in _partitions(connection, _statement(source, chosen, since)):
-            table = driver_types.table(chosen, rows, dates)
+        for rows in _partitions(connection, _statement(source, read_columns, since)):
+            table = driver_types.table(read_columns, rows, dates)
             content.add(table)
             yield name, numbered(table, row)
             row += len(rows)
@@ -61,13 +61,13 @@ def _nothing(source: SqlSource) -> sa.Select[Any]:
     return sa.select(sa.literal_column("*")).select_from(_from(source)).where(sa.false())
 
 
-def _statement(source: SqlSource, chosen: Sequence[str], since: str | None) -> sa.Select[Any]:
+def _statement(source: SqlSource, read_columns: Sequence[str], since: str | None) -> sa.Select[Any]:
     """Select the chosen columns, then the watermark.
 
     Rows equal to the watermark are read again: more of them may have been written since. So are
     rows without one: nothing shows when they were written.
     """
-    query = sa.select(*(sa.column(column) for column in chosen)).select_from(_from(source))
+    query = sa.select(*(sa.column(column) for column in read_columns)).select_from(_from(source))
     if source.watermark is None:
         return query
     mark: sa.ColumnClause[Any] = sa.column(source.watermark)

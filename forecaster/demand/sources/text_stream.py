@@ -64,11 +64,11 @@ def texts(file: File, source: CsvSource, content: Hash) -> Iterator[tuple[int, s
             text = rest + _decoded(file, source, decoder, chunk, line, rest)
             # a \r at the end may be half of \r\n
             end = max(text.rfind("\n"), text.rfind("\r", 0, len(text) - 1)) + 1
-            whole, rest = text[:end], text[end:]
-            if whole:
-                _refuse_nul(file, whole, line)
-                yield line, whole
-                line += lines(whole)
+            block, rest = text[:end], text[end:]
+            if block:
+                _refuse_nul(file, block, line)
+                yield line, block
+                line += lines(block)
             if len(rest) > _LONGEST:
                 raise SourceError(f"{file.place}:{line}: found a line without a line break; wanted a CSV file")
         rest += _decoded(file, source, decoder, b"", line, rest)

@@ -42,8 +42,8 @@ class WideColumns(Columns):
                 f"{place}: found columns '{self.headers}' and '{self.cells}', as in a table with one row per "
                 "reading; wanted a wide table, or no `wide` in the source"
             )
-        whole = Columns(self._of_rows, self.optional).of(place, available)
-        names = [name for name in available if name not in whole and name not in self.ignored]
+        row_columns = Columns(self._of_rows, self.optional).of(place, available)
+        names = [name for name in available if name not in row_columns and name not in self.ignored]
         if not any(names):
             raise SourceError(
                 f"{place}: found columns {', '.join(available)}; wanted further ones, one per {self.what}, because the "
@@ -51,34 +51,34 @@ class WideColumns(Columns):
             )
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise SourceError(f"{place}: found column '{twice}' twice; wanted each name once")
-        return [*whole, *names]
+        return [*row_columns, *names]
 
     def readings(self, table: pa.Table) -> Iterator[pa.Table]:
         """Table with one row per reading, in parts of a suitable size; an empty table if there are
         no rows."""
-        whole = [name for name in table.column_names if name in {*self._of_rows, *self.optional, ROW, FAULT}]
-        names = [name for name in table.column_names if name not in whole]
+        row_columns = [name for name in table.column_names if name in {*self._of_rows, *self.optional, ROW, FAULT}]
+        names = [name for name in table.column_names if name not in row_columns]
         step = max(1, _CELLS // len(names))
         for start in range(0, max(len(table), 1), step):
-            yield self._turned(table.slice(start, step), whole, names)
+            yield self._turned(table.slice(start, step), row_columns, names)
 
     @property
     def _of_rows(self) -> tuple[str, ...]:
         return tuple(name for name in self.required if name not in (self.headers, self.cells))
 
-    def _turned(self, table: pa.Table, whole: Sequence[str], names: Sequence[str]) -> pa.Table:
+    def _turned(self, table: pa.Table, row_columns: Sequence[str], names: Sequence[str]) -> pa.Table:
         cells = _one_type([table[name] for name in names])
         filled = _filled(cells).reshape(len(names), len(table))
         faulty = _are_faulty(table)
-        lost = faulty & ~filled.any(axis=0)  # report such a row even without cells
-        filled[0] |= lost
+        has_no_cells = faulty & ~filled.any(axis=0)  # report such a row even without cells
+        filled[0] |= has_no_cells
         rows, columns = np.nonzero(filled.T)
-        turned = {name: pc.take(table[name], pa.array(rows)) for name in whole}
+        turned = {name: pc.take(table[name], pa.array(rows)) for name in row_columns}
         headers = pa.array(["" if NAMELESS.fullmatch(name) else name for name in names], pa.string())
-        turned[self.headers] = headers.dictionary_encode().take(pa.array(columns, mask=lost[rows]))
+        turned[self.headers] = headers.dictionary_encode().take(pa.array(columns, mask=has_no_cells[rows]))
         turned[self.cells] = pc.take(cells, pa.array(columns * len(table) + rows))
         if faulty.any():
-            turned[FAULT] = _fault_of_cells(turned, [name for name in [*whole, self.cells] if name != FAULT])
+            turned[FAULT] = _fault_of_cells(turned, [name for name in [*row_columns, self.cells] if name != FAULT])
         return pa.table(turned)
 
 
@@ -86,10 +86,17 @@ def columns_of(source: AnySource, spec: Spec, columns: Columns) -> Columns:
     """Columns required of a source, according to its layout."""
     if source.wide is None:
         return columns
-    named = spec.demand.columns
-    headers, what = (named.depot_id, "depot") if source.wide == "depots" else (named.day, "day")
+    demand_columns = spec.demand.columns
+    headers, header_kind = (
+        (demand_columns.depot_id, "depot") if source.wide == "depots" else (demand_columns.day, "day")
+    )
     return WideColumns(
-        columns.required, columns.optional, headers=headers, cells=named.demand, what=what, ignored=source.ignore
+        columns.required,
+        columns.optional,
+        headers=headers,
+        cells=demand_columns.demand,
+        what=header_kind,
+        ignored=source.ignore,
     )
 
 

@@ -180,10 +180,10 @@ def _trend(traits: Traits, depots: int, days: int, random: Random) -> Doubles:
     growth = random.normal(traits.growth, traits.growth_spread, (depots, 1)) * np.arange(days) / 365.25
     week = np.arange(days) / 7
     together = random.normal(0, traits.drift, days // 7 + 2).cumsum()
-    own = random.normal(0, traits.own_drift, (depots, days // 7 + 2)).cumsum(axis=1)
-    whole, part = week.astype(int), week % 1
-    walk = together + own
-    return np.asarray(growth + walk[:, whole] * (1 - part) + walk[:, whole + 1] * part)
+    depot_walks = random.normal(0, traits.own_drift, (depots, days // 7 + 2)).cumsum(axis=1)
+    week_number, part = week.astype(int), week % 1
+    walk = together + depot_walks
+    return np.asarray(growth + walk[:, week_number] * (1 - part) + walk[:, week_number + 1] * part)
 
 
 def _weather(traits: Traits, days: int, random: Random) -> Doubles:

@@ -36,11 +36,11 @@ def holidays(
 ) -> SimulatedHolidays:
     """Fixed and movable holidays: each has, by its name, the same effect every year on itself and
     on the days before and after; depots respond more or less, some inversely."""
-    named = holiday_names(dates, country, subdivision)
+    name_by_day = holiday_names(dates, country, subdivision)
     place = {day: number for number, day in enumerate(dates.tolist())}
     effect, is_holiday = np.zeros(len(dates)), np.zeros(len(dates), np.bool_)
     by_name: dict[str, Doubles] = {}
-    for day, name in sorted(named.items()):
+    for day, name in sorted(name_by_day.items()):
         if name not in by_name:
             by_name[name] = _around(typical, random)
         is_holiday[place[day]] = True

@@ -128,13 +128,13 @@ def whole_days(batch: Batch, contract: Contract, discarded: Collection[str] = ()
         profiles = DayProfiles.of(rows.assign(demand=rows["demand"].clip(lower=0)))
         findings += profiles.findings(contract.spec) if contract.spec.learns_shares else []
     daily = daily_totals(rows.drop(columns=[HALF_HOUR, CONTENT, ORDER], errors="ignore"), repeated)
-    whole = replace(batch, accepted=daily, profiles=profiles, findings=tuple(findings))
-    whole = _without_negative_days(whole, contract)
-    whole = _without_partial_days(whole, with_distinct_ids(batch.refused), discarded, contract)
-    whole = _without_first_night(whole, contract)
-    today = contract.today(whole.accepted["depot_id"])
-    going_on = ~np.isnan(whole.accepted["demand"].to_numpy()) & (whole.accepted["day"].to_numpy() >= today)
-    rows = whole.accepted[going_on]
+    day_batch = replace(batch, accepted=daily, profiles=profiles, findings=tuple(findings))
+    day_batch = _without_negative_days(day_batch, contract)
+    day_batch = _without_partial_days(day_batch, with_distinct_ids(batch.refused), discarded, contract)
+    day_batch = _without_first_night(day_batch, contract)
+    today = contract.today(day_batch.accepted["depot_id"])
+    going_on = ~np.isnan(day_batch.accepted["demand"].to_numpy()) & (day_batch.accepted["day"].to_numpy() >= today)
+    rows = day_batch.accepted[going_on]
     message = RowSentences.of(
         N_("{place}: depot {depot} on {day}: found {rows} rows so far, wanted {wanted}"),
         rows.index,
@@ -142,16 +142,16 @@ def whole_days(batch: Batch, contract: Contract, discarded: Collection[str] = ()
         rows=rows["rows"],
         wanted=data_rules.requirement(DAY_NOT_OVER, timezone=contract.spec.timezone),
     )
-    return _without_cut_end(whole.refuse(going_on, DAY_NOT_OVER, message, contract.spec, contract.now), contract)
+    return _without_cut_end(day_batch.refuse(going_on, DAY_NOT_OVER, message, contract.spec, contract.now), contract)
 
 
-def _without_cut_end(whole: Batch, contract: Contract) -> Batch:
+def _without_cut_end(batch: Batch, contract: Contract) -> Batch:
     """Quarantine the readings of the last day if the export ends within it; add a finding if the
     rule only warns."""
     rule, end, spec = cut_windows.RULE, contract.ends.last_day(), contract.spec
     if end is None:
-        return whole
-    accepted = whole.accepted
+        return batch
+    accepted = batch.accepted
     is_cut = ((accepted["day"] == end[0]) & accepted["demand"].notna()).to_numpy(copy=True)
     rows = accepted[is_cut]
     ids = quarantine.identity(rows["source"], rule, quarantine.source_json(rows, spec))
@@ -160,21 +160,21 @@ def _without_cut_end(whole: Batch, contract: Contract) -> Batch:
     message = cut_ends.message(rows, end[1])
     if len(rows) and data_rules.severity(rule, spec.demand.rules.severity) == "warn":
         places = tuple(zip(rows["depot_id"].astype("str"), day_words(rows), strict=True))[:PLACES]
-        return replace(whole, findings=(*whole.findings, Finding(rule, "warn", len(rows), message.first, places)))
-    return whole.refuse(is_cut, rule, message, spec, contract.now)
+        return replace(batch, findings=(*batch.findings, Finding(rule, "warn", len(rows), message.first, places)))
+    return batch.refuse(is_cut, rule, message, spec, contract.now)
 
 
 def _left_out(rows: int) -> list[Finding]:
-    found = sentence(
+    message = sentence(
         N_("found {n} below 0, which count as 0 (demand.negative: leave_out)"), n=counted(rows, "{n} row", "{n} rows")
     )
-    return [Finding("count_negative", "warn", rows, found)] if rows else []
+    return [Finding("count_negative", "warn", rows, message)] if rows else []
 
 
-def _without_negative_days(whole: Batch, contract: Contract) -> Batch:
+def _without_negative_days(batch: Batch, contract: Contract) -> Batch:
     """Quarantine days on which returns exceed orders."""
-    below = whole.accepted["demand"].to_numpy() < 0
-    rows = whole.accepted[below]
+    below = batch.accepted["demand"].to_numpy() < 0
+    rows = batch.accepted[below]
     message = RowSentences.of(
         N_("{place}: depot {depot} on {day}: found a sum of {sum}, wanted {wanted}"),
         rows.index,
@@ -182,20 +182,20 @@ def _without_negative_days(whole: Batch, contract: Contract) -> Batch:
         sum=rows["demand"],
         wanted=data_rules.requirement("count_negative"),
     )
-    return whole.refuse(below, "count_negative", message, contract.spec, contract.now)
+    return batch.refuse(below, "count_negative", message, contract.spec, contract.now)
 
 
-def _without_first_night(whole: Batch, contract: Contract) -> Batch:
+def _without_first_night(batch: Batch, contract: Contract) -> Batch:
     """Quarantine the business day of which an export that begins at midnight only has the hours
     after it."""
     first = contract.business_days.first_day
-    if first is None or whole.accepted.empty:
-        return whole
-    is_cut = whole.accepted["day"].to_numpy() < first
-    rows = whole.accepted[is_cut]
+    if first is None or batch.accepted.empty:
+        return batch
+    is_cut = batch.accepted["day"].to_numpy() < first
+    rows = batch.accepted[is_cut]
     ids = quarantine.identity(rows["source"], "cut_day", quarantine.source_json(rows, contract.spec))
     is_cut[is_cut] = ~ids.isin(contract.waived).to_numpy()
-    rows = whole.accepted[is_cut]
+    rows = batch.accepted[is_cut]
     message = RowSentences.of(
         N_("{place}: depot {depot} on {day}: found only rows after midnight ({rows}), wanted {wanted}"),
         rows.index,
@@ -203,28 +203,28 @@ def _without_first_night(whole: Batch, contract: Contract) -> Batch:
         rows=rows["rows"],
         wanted=data_rules.requirement("cut_day"),
     )
-    return whole.refuse(is_cut, "cut_day", message, contract.spec, contract.now)
+    return batch.refuse(is_cut, "cut_day", message, contract.spec, contract.now)
 
 
-def _without_partial_days(whole: Batch, refused: pd.DataFrame, discarded: Collection[str], contract: Contract) -> Batch:
+def _without_partial_days(batch: Batch, refused: pd.DataFrame, discarded: Collection[str], contract: Contract) -> Batch:
     """Quarantine days with a larger share of unreadable rows than corrections change."""
     parts = refused[refused["rule"].isin(PARTS_LOST) & ~refused["id"].isin(discarded) & refused["date"].notna()]
     if parts.empty:
-        return whole
+        return batch
     parts = parts.assign(day=parts["date"].to_numpy("datetime64[D]").astype("int64"))
-    lost = parts.groupby(["depot_id", "day"]).size()
+    counts = parts.groupby(["depot_id", "day"]).size()
     # few of many depots lose rows
-    is_looked_at = whole.accepted["depot_id"].isin(parts["depot_id"].unique()).to_numpy()
-    days = whole.accepted[is_looked_at]
+    is_looked_at = batch.accepted["depot_id"].isin(parts["depot_id"].unique()).to_numpy()
+    days = batch.accepted[is_looked_at]
     place = pd.MultiIndex.from_arrays([days["depot_id"].astype("str"), days["day"].astype("int64")])
-    number = np.zeros(len(whole.accepted), np.int64)
-    number[is_looked_at] = lost.reindex(place, fill_value=0).to_numpy()
-    rows = number + whole.accepted["rows"].to_numpy()
+    number = np.zeros(len(batch.accepted), np.int64)
+    number[is_looked_at] = counts.reindex(place, fill_value=0).to_numpy()
+    rows = number + batch.accepted["rows"].to_numpy()
     # each row is a large part of them
     few = FEW_PARTS if contract.spec.demand.aggregate == "sum" else 0
     is_partial = (number > CORRECTION * rows) & ((number > 1) | (rows <= few))
-    is_partial &= ~np.isnan(whole.accepted["demand"].to_numpy())
-    partial = whole.accepted[is_partial]
+    is_partial &= ~np.isnan(batch.accepted["demand"].to_numpy())
+    partial = batch.accepted[is_partial]
     message = RowSentences.of(
         N_("{place}: depot {depot} on {day}: found {n} of {rows} rows that cannot be read, wanted {wanted}"),
         partial.index,
@@ -233,7 +233,7 @@ def _without_partial_days(whole: Batch, refused: pd.DataFrame, discarded: Collec
         rows=pd.Series(rows[is_partial], partial.index),
         wanted=data_rules.requirement(PARTIAL_DAY),
     )
-    return whole.refuse(is_partial, PARTIAL_DAY, message, contract.spec, contract.now)
+    return batch.refuse(is_partial, PARTIAL_DAY, message, contract.spec, contract.now)
 
 
 def without_repeats(batch: Batch, spec: Spec, now: datetime) -> Batch:
@@ -279,8 +279,8 @@ def with_earlier_rows(before: Batch, after: Batch, spec: Spec) -> Batch | None:
 def _places(rows: pd.DataFrame) -> pd.MultiIndex:
     """Position of each reading in its source; a line may have many readings."""
     day = rows["day"].to_numpy() if "day" in rows else rows["date"].to_numpy("datetime64[D]")
-    words = [rows[name].astype("str") for name in ("source", "depot_id")]
-    return pd.MultiIndex.from_arrays([*words, rows["row"].astype("int64"), day.astype("int64")])
+    texts = [rows[name].astype("str") for name in ("source", "depot_id")]
+    return pd.MultiIndex.from_arrays([*texts, rows["row"].astype("int64"), day.astype("int64")])
 
 
 def _readings(accepted: pd.DataFrame, spec: Spec) -> pd.MultiIndex:
@@ -326,7 +326,7 @@ def without_known(
     day, is_new = batch.accepted["day"].to_numpy(), np.ones(len(batch.accepted), np.bool_)
     days = Days(day)
     recorded = batch.accepted["recorded_at"].to_numpy(copy=True)
-    counted, restated = np.zeros((2, len(batch.accepted)), np.bool_)
+    has_known_count, restated = np.zeros((2, len(batch.accepted)), np.bool_)
     for first, last, rows in known_days.between(
         int(day.min()), int(day.max())
     ):  # no rule compares one day with another
@@ -334,7 +334,7 @@ def without_known(
         part, declared = batch.accepted.iloc[at], spec.demand.columns.recorded_at is not None
         new_part = reading_versions.new_readings(part, rows, declared=declared, now=instant)
         is_new[at], recorded[at] = new_part.new, new_part.recorded_at
-        counted[at], restated[at] = new_part.counted, new_part.restated
+        has_known_count[at], restated[at] = new_part.counted, new_part.restated
         if decided is not None and not declared and len(decided):
             is_new[at] &= ~reading_versions.overruled(part, rows, decided)
     restated &= is_new
@@ -345,19 +345,19 @@ def without_known(
         accepted=accepted if is_new.all() else accepted[is_new],
         unchanged=batch.unchanged + batch.size(accepted[~is_new]),
         instants=pd.Series(of_source[is_moved].to_numpy(), _places(batch.accepted[is_moved])),
-        repeated_days=_repeated_days(batch.accepted, counted, restated),
+        repeated_days=_repeated_days(batch.accepted, has_known_count, restated),
     )
 
 
-def _repeated_days(accepted: pd.DataFrame, counted: Bools, restated: Bools) -> RepeatedDays | None:
+def _repeated_days(accepted: pd.DataFrame, has_known_count: Bools, restated: Bools) -> RepeatedDays | None:
     if not restated.any():
         return None
     depot = accepted["depot_id"].cat
     return RepeatedDays(
         depot.categories,
-        depot.codes.to_numpy()[counted],
-        accepted["day"].to_numpy()[counted],
-        restated[counted],
+        depot.codes.to_numpy()[has_known_count],
+        accepted["day"].to_numpy()[has_known_count],
+        restated[has_known_count],
         int(accepted["day"].max()),
     )
 

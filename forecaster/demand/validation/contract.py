@@ -223,7 +223,7 @@ class Contract:
     def _rules(self, kinds: Mapping[str, Kind]) -> dict[str, dict[str, Check]]:
         """Checks by column and rule, which mark typed values that keep it; NaN passes unless noted."""
         limit, arrival = self.spec.demand.rules.max_demand, self.arrival
-        whole = self.spec.demand.aggregate != "none"
+        is_aggregated = self.spec.demand.aggregate != "none"
         depot = {"depot_missing": lambda words: words != "", "depot_form": self._well_formed}
         if self.known_depots is not None:
             depot["unknown_depot"] = self._is_declared
@@ -247,7 +247,7 @@ class Contract:
                 "recorded_in_future": lambda instant: ~(instant > arrival),
             },
             # a day of many rows is judged after aggregation
-            **({} if whole else {_AGE: {"day_not_over": lambda age: ~(age < _NOW)}}),
+            **({} if is_aggregated else {_AGE: {"day_not_over": lambda age: ~(age < _NOW)}}),
         }
 
     def _once_per_depot(self, rule: str, passes: Check) -> Check:
@@ -261,13 +261,13 @@ class Contract:
 
         return check
 
-    def _is_declared(self, words: pd.Index[Any]) -> Bools:
-        return are_among(words, self._declared)
+    def _is_declared(self, ids: pd.Index[Any]) -> Bools:
+        return are_among(ids, self._declared)
 
-    def _well_formed(self, words: pd.Index[Any]) -> Bools:
+    def _well_formed(self, ids: pd.Index[Any]) -> Bools:
         """Mark ids on one line; those of the depots source are, others are checked in each block."""
-        fits = self._is_declared(words)
-        fits[~fits] = in_one_line(words[~fits])
+        fits = self._is_declared(ids)
+        fits[~fits] = in_one_line(ids[~fits])
         return fits
 
     def _broken(self, block: pd.DataFrame, typed: pd.DataFrame, kinds: Mapping[str, Kind]) -> pd.DataFrame:
@@ -328,10 +328,10 @@ class Contract:
             messages.append(RowSentences.of(_BROKEN if "day" in values else _UNDATED, index, **values))
         return RowSentences.in_order(messages, block.index)
 
-    def _hint(self, rule: str, found: pd.Series, depots: pd.Series) -> Any:
+    def _hint(self, rule: str, values: pd.Series, depots: pd.Series) -> Any:
         """Advice per row that breaks a rule, or one for all of them."""
         if rule in ("count_form", "covariate_form"):
-            return advice(found)
+            return advice(values)
         if rule == RULE and self.kinds:
             return sentence(N_("; an empty count keeps the covariates of the row"))
         if rule == "unknown_depot":

@@ -51,8 +51,8 @@ class Period:
 def period(accepted: pd.DataFrame, known_days: KnownDays, spec: Spec, now: datetime) -> Period:
     """Days of a batch and known ones next to it, and the days ahead of the newest day that is over."""
     over = np.datetime64(now.astimezone(spec.zone).date(), "D") - np.timedelta64(1, "D")
-    own = accepted["day"].agg(["min", "max"]).to_numpy() if len(accepted) else np.zeros(0, np.int32)
-    days = np.concatenate([known_days.days, own]).astype(np.int64).view("datetime64[D]")
+    batch_days = accepted["day"].agg(["min", "max"]).to_numpy() if len(accepted) else np.zeros(0, np.int32)
+    days = np.concatenate([known_days.days, batch_days]).astype(np.int64).view("datetime64[D]")
     newest = min(days.max(), over) if len(days) else over
     return Period(days.min() if len(days) else over, newest + spec.horizon)
 
@@ -89,30 +89,30 @@ def event_findings(
     return findings
 
 
-def _find_unused_kinds(near: AnnouncedRows, spec: Spec, tell: RowFindings) -> None:
+def _find_unused_kinds(near: AnnouncedRows, spec: Spec, row_findings: RowFindings) -> None:
     """Report kinds that are neither a closure nor a covariate: one finding per kind that was
     probably meant, and one for the others."""
     assert spec.calendar.events is not None
     used = (CLOSURE, *spec.calendar.known_future)
     kinds = near.table["kind"]
     unused = [kind for kind in kinds.unique() if fold(kind) not in set(map(fold, used))]
-    meant = {kind: _kind_meant(kind, used) or "" for kind in unused}
-    for word in sorted(set(meant.values()), key=lambda word: (word == "", word)):
-        rows = near.written[kinds.map(meant).to_numpy() == word]
+    likely_kinds = {kind: _kind_meant(kind, used) or "" for kind in unused}
+    for word in sorted(set(likely_kinds.values()), key=lambda word: (word == "", word)):
+        rows = near.written[kinds.map(likely_kinds).to_numpy() == word]
         template = N_("{kinds} or another kind that calendar.known_future names{hint}")
-        key = f"; calendar.known_future: [{kinds[kinds.map(meant) == word].iloc[0][:_SHOWN]}]"
-        wanted = sentence(template, kinds=", ".join(used), hint=_asked(did_you_mean(word) or key))
-        tell("event_kind", rows, spec.calendar.events.columns.kind, wanted, N_("it changes no forecast"))
+        key = f"; calendar.known_future: [{kinds[kinds.map(likely_kinds) == word].iloc[0][:_SHOWN]}]"
+        requirement = sentence(template, kinds=", ".join(used), hint=_asked(did_you_mean(word) or key))
+        row_findings("event_kind", rows, spec.calendar.events.columns.kind, requirement, N_("it changes no forecast"))
 
 
 def _kind_meant(kind: str, used: Iterable[str]) -> str | None:
-    words = {plain(kind), *map(plain, fold(kind[:200]).replace("_", " ").replace("-", " ").split())}
-    is_closed = bool(words & set(map(plain, _CLOSED.split()))) and not words & set(_IN_PART.split())
+    tokens = {plain(kind), *map(plain, fold(kind[:200]).replace("_", " ").replace("-", " ").split())}
+    is_closed = bool(tokens & set(map(plain, _CLOSED.split()))) and not tokens & set(_IN_PART.split())
     return nearest_word(kind, used) or (CLOSURE if is_closed else None)
 
 
 def _find_unmatched_places(
-    near: AnnouncedRows, scope: EventScope, former: Collection[str], spec: Spec, tell: RowFindings
+    near: AnnouncedRows, scope: EventScope, former: Collection[str], spec: Spec, row_findings: RowFindings
 ) -> None:
     """Report events whose address matches no depot, by the first part of it that matches none
     alone."""
@@ -128,20 +128,20 @@ def _find_unmatched_places(
         template = (
             N_("a {name} of the depots source{hint}") if spec.depots else N_("a {name} of the demand source{hint}")
         )
-        asked = _asked(_place_hint(address[name][culprit == name].iloc[0], name, scope, former))
-        wanted = sentence(template, name=name, hint=asked)
-        tell("event_place", unmatched, getattr(columns, name), wanted, N_("it concerns no depot"))
+        hint = _asked(_place_hint(address[name][culprit == name].iloc[0], name, scope, former))
+        requirement = sentence(template, name=name, hint=hint)
+        row_findings("event_place", unmatched, getattr(columns, name), requirement, N_("it concerns no depot"))
 
 
 def _place_hint(word: str, name: str, scope: EventScope, former: Collection[str]) -> str:
     places = [place for place in scope.homes[name].unique() if place] + (list(former) if name == "depot_id" else [])
     if not places:
         return sentence(N_("; no depot has a {name}: it is an attribute of depots.static"), name=name)
-    meant = nearest_word(word, places)
-    if meant and unicodedata.normalize("NFC", meant) == unicodedata.normalize("NFC", word) and meant != word:
-        return sentence(N_("; it differs from '{name}' only in its Unicode form"), name=meant)
+    match = nearest_word(word, places)
+    if match and unicodedata.normalize("NFC", match) == unicodedata.normalize("NFC", word) and match != word:
+        return sentence(N_("; it differs from '{name}' only in its Unicode form"), name=match)
     # it is right, and part of another depot's address
-    return did_you_mean(meant if meant != word else None)
+    return did_you_mean(match if match != word else None)
 
 
 def _asked(hint: str) -> str:
@@ -174,8 +174,8 @@ def _long_closures(
     if table.empty:
         return []
     every, until = sentence(N_("every depot")), N_("{depot} closed until {day}")
-    whom = [joined(place, N_(" in ")) or every for place in address.itertuples(index=False, name=None)]
-    ends = [sentence(until, depot=name, day=day.date()) for name, day in zip(whom, table["until"], strict=True)]
+    places = [joined(place, N_(" in ")) or every for place in address.itertuples(index=False, name=None)]
+    ends = [sentence(until, depot=name, day=day.date()) for name, day in zip(places, table["until"], strict=True)]
     first = near.written.loc[table.index[0]]
     values = {"place": f"{first[sources.FILE]}:{first[sources.ROW]}", "closure": ends[0]}
     values |= {"day": period.last.astype(object), "wanted": data_rules.requirement("long_closure")}

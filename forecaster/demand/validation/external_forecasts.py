@@ -62,11 +62,11 @@ def external_forecasts(
     rows = sources.read(source, spec, required)
     depot_id = aliases.current(parsing.words(rows[columns.depot_id]), former)
     notation = parsing.Notation.of(source)
-    tell = RowFindings(spec, findings)
-    date, orders = tell.days(rows, columns.date, notation), parsing.numbers(rows[columns.forecast], notation)
+    row_findings = RowFindings(spec, findings)
+    date, orders = row_findings.days(rows, columns.date, notation), parsing.numbers(rows[columns.forecast], notation)
     made_on = parsing.days(rows[columns.made_on], spec.zone, notation) if columns.made_on else None
     is_whole = rows[sources.FAULT] == ""
-    tell("row_form", rows[~is_whole], columns.depot_id, N_("as many fields as the header"), LEFT_OUT)
+    row_findings("row_form", rows[~is_whole], columns.depot_id, N_("as many fields as the header"), LEFT_OUT)
     is_valid = is_whole
     dated = sentence(N_("a date such as {day}"), day=notation.day)
     # each row is reported once, for its first fault
@@ -79,13 +79,13 @@ def external_forecasts(
             dated,
         ),
     ):
-        tell("legacy_form", rows[is_valid & ~fits], column or "", form, LEFT_OUT)
+        row_findings("legacy_form", rows[is_valid & ~fits], column or "", form, LEFT_OUT)
         is_valid = is_valid & fits
     row = depot_id.map({depot: number for number, depot in enumerate(panel.depot_ids)}).fillna(-1).astype(np.int64)
     unmatched = is_valid & (row < 0)
-    meant = similar_ids.same(str(depot_id[unmatched].iloc[0]), panel.depot_ids) if unmatched.any() else None
-    then = sentence(N_("the row is left out{hint}"), hint=did_you_mean(meant))
-    tell("legacy_depot", rows[unmatched], columns.depot_id, N_("a depot that counts"), then)
+    similar_id = similar_ids.same(str(depot_id[unmatched].iloc[0]), panel.depot_ids) if unmatched.any() else None
+    then = sentence(N_("the row is left out{hint}"), hint=did_you_mean(similar_id))
+    row_findings("legacy_depot", rows[unmatched], columns.depot_id, N_("a depot that counts"), then)
     day = parsing.day_numbers(date.to_numpy()) - panel.days[0].astype("datetime64[D]").astype(np.int64)
     usable = (is_valid & (row >= 0)).to_numpy() & (day >= 0) & (day < panel.history)
     on = np.full(len(rows), UNDATED) if made_on is None else parsing.day_numbers(made_on.to_numpy())

@@ -45,18 +45,18 @@ def unreadable(
     `refused` are the quarantined rows, as described in `quarantine`; discarded ones do not count.
     """
     rows = refused[refused["rule"].isin(CANNOT_BE_READ) & ~refused["id"].isin(discarded)]
-    lost = _lost_depots(rows, accepted)
+    lost_depots = _lost_depots(rows, accepted)
     cut = notation_hints.cut_depots(rows, accepted, spec)
-    if not (lost or cut or len(rows) > max(spec.demand.rules.unreadable_share * read, FEW_ROWS)):
+    if not (lost_depots or cut or len(rows) > max(spec.demand.rules.unreadable_share * read, FEW_ROWS)):
         return []
     rules = rows["rule"].value_counts()
     rules_counted = joined((sentence(N_("{rule} {n}"), rule=rule, n=int(n)) for rule, n in rules.items()), ", ") or ""
     of_first = rows[rows["rule"] == ("count_form" if cut else rules.index[0])]
     values = {"n": len(rows), "all": read, "rules": rules_counted}
     detail = sentence(N_("found {n} of {all} rows that cannot be read ({rules})"), **values)
-    if lost:
-        whole = N_("found {n} of {all} rows that cannot be read ({rules}), and none of depot {depot}")
-        detail = sentence(whole, **values, depot=lost[0])
+    if lost_depots:
+        template = N_("found {n} of {all} rows that cannot be read ({rules}), and none of depot {depot}")
+        detail = sentence(template, **values, depot=lost_depots[0])
     elif cut:
         ends = N_(
             "found {n} of {all} rows that cannot be read ({rules}), all at one end of the counts of depot {depot}"
@@ -110,14 +110,14 @@ def decimals(notation: notation_hints.Decimals, spec: Spec) -> list[Finding]:
     declared decimal comma it only warns."""
     if not notation.may_be_thousands:
         return []
-    found = N_("found three decimals in all {n} counts with a point, as in '{example}'")
+    observation = N_("found three decimals in all {n} counts with a point, as in '{example}'")
     if notation.comma or notation.counts < notation.all:
-        found = N_("found three decimals in {n} of {all} counts with decimals, as in '{example}'")
-    detail = sentence(found, n=notation.counts, all=notation.all, example=notation.example)
+        observation = N_("found three decimals in {n} of {all} counts with decimals, as in '{example}'")
+    detail = sentence(observation, n=notation.counts, all=notation.all, example=notation.example)
     if notation.comma:
         mark = N_("demand.source.thousands: {mark} in the place of `decimal` where {example} is more than a thousand")
-        wanted = sentence(mark, mark='","', example=notation.example)
-        finding = batch_finding("decimals", notation.counts, detail, "", spec, wanted=wanted)
+        requirement = sentence(mark, mark='","', example=notation.example)
+        finding = batch_finding("decimals", notation.counts, detail, "", spec, wanted=requirement)
         return [finding if "decimals" in spec.demand.rules.severity else replace(finding, severity="warn")]
     if isinstance(spec.demand.source, WrittenSource):
         return [batch_finding("decimals", notation.counts, detail, "", spec)]
@@ -125,8 +125,8 @@ def decimals(notation: notation_hints.Decimals, spec: Spec) -> list[Finding]:
         "numbers instead of text from a source of kind {kind}, or demand.rules.severity: {setting} if 1.234 is "
         "little more than one"
     )
-    wanted = sentence(template, kind=spec.demand.source.kind, setting="{decimals: warn}")
-    return [batch_finding("decimals", notation.counts, detail, "", spec, wanted=wanted)]
+    requirement = sentence(template, kind=spec.demand.source.kind, setting="{decimals: warn}")
+    return [batch_finding("decimals", notation.counts, detail, "", spec, wanted=requirement)]
 
 
 def several_rows(accepted: pd.DataFrame, spec: Spec, *, times_differ: bool) -> list[Finding]:

@@ -69,7 +69,7 @@ def depots_of(rows: pd.DataFrame, refused: pd.DataFrame) -> pd.Index[str]:
 
 
 def other_depots(
-    came: pd.Index[str], heard: pd.Index[str], lake: Lake, former: pd.DataFrame | None, spec: Spec
+    batch_ids: pd.Index[str], heard: pd.Index[str], lake: Lake, former: pd.DataFrame | None, spec: Spec
 ) -> list[Finding]:
     """Finding if nearly all depots of a batch are new, and nearly all known depots are missing from
     it.
@@ -77,14 +77,17 @@ def other_depots(
     `heard` are depots with readings of about the same days; if there are none, those of the lake
     count. An incremental source must deliver about as many depots as before.
     """
-    known = heard if len(heard) else _in_lake(lake) if len(came) else came
+    known_ids = heard if len(heard) else _in_lake(lake) if len(batch_ids) else batch_ids
     if former is not None:
-        of_now = (aliases.current(pd.Series(ids, dtype="str"), former) for ids in (came, known))
-        came, known = (pd.Index(ids.unique(), dtype="str") for ids in of_now)
-    new, missing = came[~readings.are_among(came, known)], known[~readings.are_among(known, came)]
-    is_thin = is_incremental(spec.demand.source) and len(came) < spec.demand.rules.thin_share * len(known)
-    are_others = len(new) > NEARLY_ALL * len(came) and len(missing) > NEARLY_ALL * len(known)
-    if is_thin or not len(known) or not are_others:
+        of_now = (aliases.current(pd.Series(ids, dtype="str"), former) for ids in (batch_ids, known_ids))
+        batch_ids, known_ids = (pd.Index(ids.unique(), dtype="str") for ids in of_now)
+    new, missing = (
+        batch_ids[~readings.are_among(batch_ids, known_ids)],
+        known_ids[~readings.are_among(known_ids, batch_ids)],
+    )
+    is_thin = is_incremental(spec.demand.source) and len(batch_ids) < spec.demand.rules.thin_share * len(known_ids)
+    are_others = len(new) > NEARLY_ALL * len(batch_ids) and len(missing) > NEARLY_ALL * len(known_ids)
+    if is_thin or not len(known_ids) or not are_others:
         return []
     if pc.count_distinct(lake.read("demand", columns=["date"])["date"]).as_py() < FEW_DAYS:
         return []
@@ -94,10 +97,10 @@ def other_depots(
             "known depots ({lost})"
         ),
         n=len(new),
-        came=len(came),
+        came=len(batch_ids),
         new=_some(new),
         missing=len(missing),
-        known=len(known),
+        known=len(known_ids),
         lost=_some(missing),
     )
     return [batch_finding("other_depots", len(new), detail, "", spec)]

@@ -92,8 +92,8 @@ def quarantine_outliers(
     sentinels = outliers.Suspects(depots.astype(np.int32), days.astype(np.int32), usual.astype(np.float64))
     batch, grid, findings = _without_suspects(batch, grid, {"sentinel": sentinels}, released, spec, now)
     suspects = outliers.suspects(grid.counts, grid.fresh, grid.closed, spike_factor=factor)
-    counted, suspects = shifts.apart(suspects, grid.counts)
-    batch, grid, warnings = _without_suspects(batch, grid, counted, released, spec, now, "warn")
+    demand_shifts, suspects = shifts.apart(suspects, grid.counts)
+    batch, grid, warnings = _without_suspects(batch, grid, demand_shifts, released, spec, now, "warn")
     batch, grid, more = _without_suspects(batch, grid, suspects, released, spec, now)
     return batch, grid, findings + warnings + more
 
@@ -381,8 +381,8 @@ def _warning(rule: str, rows: pd.DataFrame, message: RowSentences, severity: str
 
 def _of_feed(rule: str, count: int, detail: str, spec: Spec, places: tuple[tuple[str, str], ...] = ()) -> Finding:
     limits = spec.demand.rules
-    wanted = data_rules.requirement(rule, **limits.model_dump())
-    message = sentence(N_("{detail}, wanted {wanted}"), detail=detail, wanted=wanted)
+    requirement = data_rules.requirement(rule, **limits.model_dump())
+    message = sentence(N_("{detail}, wanted {wanted}"), detail=detail, wanted=requirement)
     return Finding(rule, data_rules.severity(rule, limits.severity), count, message, places)
 
 

@@ -34,13 +34,13 @@ class LastReadings:
     @classmethod
     def of(cls, rows: pd.DataFrame) -> LastReadings:
         count = rows["demand"].notna().to_numpy()
-        words = rows["depot_id"].astype("category").cat
-        codes, day = words.codes.to_numpy(), rows["day"].to_numpy().astype(np.int32, copy=False)
-        last_counted, last_heard = np.full((2, len(words.categories)), NEVER, np.int32)
+        depots = rows["depot_id"].astype("category").cat
+        codes, day = depots.codes.to_numpy(), rows["day"].to_numpy().astype(np.int32, copy=False)
+        last_counted, last_heard = np.full((2, len(depots.categories)), NEVER, np.int32)
         np.maximum.at(last_counted, codes, np.where(count, day, np.int32(NEVER)))
         closed = np.flatnonzero((rows["open"].to_numpy() == 0) & ~count)
         np.maximum.at(last_heard, codes[closed], day[closed])
-        return cls(words.categories, last_counted, np.maximum(last_counted, last_heard))
+        return cls(depots.categories, last_counted, np.maximum(last_counted, last_heard))
 
     @property
     def heard(self) -> pd.Index[Any]:
@@ -91,9 +91,9 @@ class KnownDays:
     def _are_between(self, first: int, last: int) -> Bools:
         return (self.days >= first) & (self.days <= last)
 
-    def _spans(self, wanted: Bools) -> list[tuple[int, int]]:
+    def _spans(self, is_needed: Bools) -> list[tuple[int, int]]:
         """First and last day of each stretch of consecutive wanted days."""
-        place = np.flatnonzero(wanted)
+        place = np.flatnonzero(is_needed)
         if not len(place):
             return []
         part = (np.cumsum(self.count[place]) - 1) // STRETCH * (self.count.sum() > CACHED)

@@ -151,13 +151,13 @@ def _weekly(recent: Floats) -> Bools:
         totals = weeks[:, start:]
         steps = np.diff(totals)
         between = np.arange(steps.shape[1]) % WEEK != WEEK - 1
-        known = np.count_nonzero(~np.isnan(steps[:, between]), axis=1)
+        step_count = np.count_nonzero(~np.isnan(steps[:, between]), axis=1)
         rises = np.count_nonzero(steps[:, between] > 0, axis=1)
         falls, resets = (np.count_nonzero(steps[:, days] < 0, axis=1) for days in (between, ~between))
-        enough = (known >= 4 * SPREAD_GROUPS["week"]) & (resets >= SPREAD_GROUPS["week"] - 1)
+        enough = (step_count >= 4 * SPREAD_GROUPS["week"]) & (resets >= SPREAD_GROUPS["week"] - 1)
         resets_always = resets >= EVEN * np.count_nonzero(~np.isnan(steps[:, ~between]), axis=1)
         enough &= np.nansum(totals[:, 6::7], axis=1) > FEWER_AT_FIRST * np.nansum(totals[:, ::7], axis=1)
-        marks |= enough & resets_always & (falls <= (1 - REGULAR) / 2 * known) & (rises >= EVEN * known)
+        marks |= enough & resets_always & (falls <= (1 - REGULAR) / 2 * step_count) & (rises >= EVEN * step_count)
     return marks
 
 
@@ -211,8 +211,8 @@ def _evenly_spread(counts: Floats, groups: Places, period: str) -> tuple[Bools, 
     has_count = ~np.isnan(counts)
     low = np.minimum.reduceat(np.where(has_count, counts, np.inf), starts, axis=1)
     high = np.maximum.reduceat(np.where(has_count, counts, -np.inf), starts, axis=1)
-    known = np.add.reduceat(has_count, starts, axis=1, dtype=np.intp)
-    tells = (known >= _MANY_DAYS[period]) & (high > 0)
+    day_counts = np.add.reduceat(has_count, starts, axis=1, dtype=np.intp)
+    tells = (day_counts >= _MANY_DAYS[period]) & (high > 0)
     is_even = tells & (high - np.where(tells, low, 0) <= np.where(high >= ROUNDED, 1, 0))
     total = np.count_nonzero(tells, axis=1)
     levels = np.sort(np.where(is_even, high, -1), axis=1)
@@ -244,11 +244,11 @@ def totals(counts: Floats) -> dict[int, int]:
     sums = {}
     for depot in by_size.tolist():
         judged_days = several & (recent[depot] > 0)
-        orders, whole = recent[depot][judged_days], network[judged_days]
+        orders, network_total = recent[depot][judged_days], network[judged_days]
         if len(orders) < TOTAL_DAYS or len(np.unique(orders)) < TOTAL_VALUES:
             continue
-        slack = np.minimum(0.5, 0.01 * whole) + 1e-6 * whole
-        hits = max(int(np.count_nonzero(np.abs(multiple * orders - whole) <= slack)) for multiple in MULTIPLES)
+        slack = np.minimum(0.5, 0.01 * network_total) + 1e-6 * network_total
+        hits = max(int(np.count_nonzero(np.abs(multiple * orders - network_total) <= slack)) for multiple in MULTIPLES)
         if hits >= max(TOTAL_DAYS, TOTAL_SHARE * len(orders)):
             sums[depot] = hits
     parts = network - sum((recent[depot] for depot in sums), np.zeros(len(network)))
@@ -270,8 +270,8 @@ def subtotals(counts: Floats) -> dict[int, int]:
         return {}
     filled = np.nan_to_num(counts).astype(np.float64)
     is_varied = np.array([len(np.unique(row[row > 0])) >= TOTAL_VALUES for row in filled], np.bool_)
-    whole = ~np.isnan(counts).any(axis=0)
-    days = filled[:, whole] if np.count_nonzero(whole) >= len(counts) + TOTAL_DAYS else filled
+    is_complete = ~np.isnan(counts).any(axis=0)
+    days = filled[:, is_complete] if np.count_nonzero(is_complete) >= len(counts) + TOTAL_DAYS else filled
     basis, parts, sums = np.zeros((0, days.shape[1])), list[int](), dict[int, int]()
     for depot in np.argsort(days.sum(axis=1), kind="stable").tolist():
         count = days[depot]
@@ -296,20 +296,20 @@ def sentinels(counts: Floats, fresh: Bools, *, factor: float) -> tuple[Places, P
     parts = [(np.zeros(0, np.intp), np.zeros(0, np.intp))]
     rows = np.flatnonzero(fresh.any(axis=1))
     for block in _portions(rows, counts):
-        left = np.nan_to_num(counts[block], nan=-1.0)
+        rest = np.nan_to_num(counts[block], nan=-1.0)
         for _ in range(_SENTINELS):
-            top = left.max(axis=1)
-            is_top = left == top[:, None]
-            left = np.where(is_top, np.float32(-1), left)
-            bound = factor * np.maximum(left.max(axis=1), 0) * np.where(_same_digits(top), 1, 2)
+            top = rest.max(axis=1)
+            is_top = rest == top[:, None]
+            rest = np.where(is_top, np.float32(-1), rest)
+            bound = factor * np.maximum(rest.max(axis=1), 0) * np.where(_same_digits(top), 1, 2)
             times = np.count_nonzero(is_top, axis=1)
-            far = (top >= FAR_OFF) & (top > bound) & (times <= np.count_nonzero(left >= 0, axis=1))
+            far = (top >= FAR_OFF) & (top > bound) & (times <= np.count_nonzero(rest >= 0, axis=1))
             depot, day = np.nonzero(is_top & (far & (times >= AGAIN))[:, None])
             new = fresh[block[depot], day]
             parts.append((block[depot][new], day[new]))
             if not far.any():
                 break
-            block, left = block[far], left[far]
+            block, rest = block[far], rest[far]
     depots, days = zip(*parts, strict=True)
     return np.concatenate(depots), np.concatenate(days)
 

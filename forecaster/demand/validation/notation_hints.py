@@ -151,8 +151,8 @@ def hint(refused: pd.DataFrame, accepted_days: pd.Series[Any], spec: Spec) -> st
     values = pd.Series([str(row[column]) for row in rows if row.get(column) not in (None, "")], dtype="str")
     if values.empty:
         return ""
-    seen = _of_days(values, accepted_days, spec) if rule == "date_form" else _of_numbers(values, spec)
-    return (source.wide and _of_wide(rows, rule, spec)) or seen
+    notation_hint = _of_days(values, accepted_days, spec) if rule == "date_form" else _of_numbers(values, spec)
+    return (source.wide and _of_wide(rows, rule, spec)) or notation_hint
 
 
 def cut_depots(refused: pd.DataFrame, accepted: pd.DataFrame, spec: Spec) -> list[str]:
@@ -166,10 +166,10 @@ def cut_depots(refused: pd.DataFrame, accepted: pd.DataFrame, spec: Spec) -> lis
     if share < NEARLY_ALL or _are_plain(pd.Series(texts, dtype="str"), spec):
         return []
     counts = numbers(pd.Series(texts, rows["depot_id"].astype("str"), dtype="str"), Notation(*marks))
-    lost = counts[np.isfinite(counts)].groupby(level=0).agg(["min", "max", "size"])
-    kept = accepted[accepted["depot_id"].isin(lost.index)]
-    kept = kept.groupby(kept["depot_id"].astype("str"))["demand"].agg(["min", "max"])
-    both = lost.join(kept.add_suffix("_kept"), how="inner")
+    refused_counts = counts[np.isfinite(counts)].groupby(level=0).agg(["min", "max", "size"])
+    accepted_counts = accepted[accepted["depot_id"].isin(refused_counts.index)]
+    accepted_counts = accepted_counts.groupby(accepted_counts["depot_id"].astype("str"))["demand"].agg(["min", "max"])
+    both = refused_counts.join(accepted_counts.add_suffix("_kept"), how="inner")
     is_end = (both["min"] > both["max_kept"]) | (both["max"] < both["min_kept"])
     return [str(depot) for depot in both.index[is_end & (both["size"] >= FEW_COUNTS)]]
 
@@ -268,7 +268,7 @@ def _reads_some(form: str, accepted: pd.Series[Any], spec: Spec) -> bool:
 def unread_days(values: pd.Series[str]) -> str:
     """Sentence about days of which nearly all have a form that no notation reads; empty otherwise."""
     text = values.str.strip()
-    fit = (words for form, words in _UNREAD_DAYS.items() if text.str.fullmatch(form).mean() >= NEARLY_ALL)
+    fit = (phrase for form, phrase in _UNREAD_DAYS.items() if text.str.fullmatch(form).mean() >= NEARLY_ALL)
     return next(map(as_sentence, fit), "")
 
 
@@ -279,7 +279,7 @@ def other_era(values: pd.Series[str], share: float = NEARLY_ALL) -> str:
         rf"^([0-9]{{3,4}})[-/.]{part}[-/.]{part}\b|^{part}[-/.]{part}[-/.]([0-9]{{3,4}})\b"
     )
     years = year[0].fillna(year[1]).astype("float64")
-    fit = [words for (first, last), words in _ERAS.items() if years.between(first, last).mean() >= share]
+    fit = [phrase for (first, last), phrase in _ERAS.items() if years.between(first, last).mean() >= share]
     return as_sentence(fit[0]) if fit else ""
 
 
@@ -294,19 +294,19 @@ def _of_numbers(values: pd.Series[str], spec: Spec) -> str:
 
 
 def _of_empty_words(values: pd.Series[str]) -> str:
-    words = values[values.str.strip().str.lower().isin(_NULL_WORDS)].str.strip()
-    if len(words) < NEARLY_ALL * len(values):
+    null_words = values[values.str.strip().str.lower().isin(_NULL_WORDS)].str.strip()
+    if len(null_words) < NEARLY_ALL * len(values):
         return ""
-    listed = json.dumps(words.value_counts().index[:_MOST_NAMES].tolist(), ensure_ascii=False)
-    values_of = {"setting": f"null_values: {listed}", "which": _of_them(len(words) / len(values))}
+    listed = json.dumps(null_words.value_counts().index[:_MOST_NAMES].tolist(), ensure_ascii=False)
+    values_of = {"setting": f"null_values: {listed}", "which": _of_them(len(null_words) / len(values))}
     return sentence(N_("demand.source.{setting} would read {which} as nothing"), **values_of)
 
 
 def _of_closed_words(values: pd.Series[str]) -> str:
-    words = values[values.str.strip().str.fullmatch(WORD)].str.strip()
-    if len(words) < NEARLY_ALL * len(values):
+    closed_words = values[values.str.strip().str.fullmatch(WORD)].str.strip()
+    if len(closed_words) < NEARLY_ALL * len(values):
         return ""
-    listed = json.dumps(words.value_counts().index[:_MOST_NAMES].tolist(), ensure_ascii=False)
+    listed = json.dumps(closed_words.value_counts().index[:_MOST_NAMES].tolist(), ensure_ascii=False)
     setting = f"demand.closed_values: {listed}"
     return sentence(N_("if they are words for closed days, set {setting}"), setting=setting)
 

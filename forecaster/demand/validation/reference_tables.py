@@ -45,27 +45,29 @@ def depots(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
     rows = sources.read(source, spec, required, levels)
     for name in set(levels) - set(rows.columns):
         raise SpecError(f"depots.levels: {sources.name(source)}: found no column '{name}', wanted one of the source's")
-    tell = RowFindings(spec, findings)
+    row_findings = RowFindings(spec, findings)
     table = pd.DataFrame({"depot_id": parsing.words(rows[columns.depot_id]), "row": rows[sources.ROW]})
-    _add_business_days(table, rows, spec, tell)
-    table["timezone"] = _zones(rows, columns.timezone, tell)
+    _add_business_days(table, rows, spec, row_findings)
+    table["timezone"] = _zones(rows, columns.timezone, row_findings)
     # unreadable values are blanked instead of dropping the row: a depot is worth more than its
     # attribute
     for name in attributes:
         table[name] = parsing.words(rows[name])
         is_text = parsing.are_text(table[name])
-        tell("row_form", rows[~is_text], name, N_("text, or the source's `encoding`"), AS_NOTHING)
+        row_findings("row_form", rows[~is_text], name, N_("text, or the source's `encoding`"), AS_NOTHING)
         table[name] = table[name].where(is_text, "")
-    _check_levels(table, rows, spec, tell)
-    _blank_wrong_numbers(table, rows, spec, tell)
-    return _one_row_each(table, rows, columns.depot_id, tell)
+    _check_levels(table, rows, spec, row_findings)
+    _blank_wrong_numbers(table, rows, spec, row_findings)
+    return _one_row_each(table, rows, columns.depot_id, row_findings)
 
 
-def _check_levels(table: pd.DataFrame, rows: pd.DataFrame, spec: Spec, tell: RowFindings) -> None:
+def _check_levels(table: pd.DataFrame, rows: pd.DataFrame, spec: Spec, row_findings: RowFindings) -> None:
     """Report depots without a value of a level. Raises SpecError for too many values."""
     assert spec.depots is not None
     for name in spec.depots.levels:
-        tell("level_missing", rows[table[name] == ""], name, _OF_LEVEL, N_("the depot is in none of its totals"))
+        row_findings(
+            "level_missing", rows[table[name] == ""], name, _OF_LEVEL, N_("the depot is in none of its totals")
+        )
         if (count := table[name].nunique()) > MOST_GROUPS:
             raise SpecError(
                 f"depots.levels: {sources.name(spec.depots.source)}: column '{name}': found {count:,} values, wanted "
@@ -73,62 +75,66 @@ def _check_levels(table: pd.DataFrame, rows: pd.DataFrame, spec: Spec, tell: Row
             )
 
 
-def _add_business_days(table: pd.DataFrame, rows: pd.DataFrame, spec: Spec, tell: RowFindings) -> None:
+def _add_business_days(table: pd.DataFrame, rows: pd.DataFrame, spec: Spec, row_findings: RowFindings) -> None:
     """Add `opened` and `closed`; NaT if not declared or not a date."""
     assert spec.depots is not None
     columns, notation = spec.depots.columns, parsing.Notation.of(spec.depots.source)
     for name, column in (("opened", columns.opened), ("closed", columns.closed)):
-        table[name] = tell.days(rows, column, notation) if column else pd.NaT
+        table[name] = row_findings.days(rows, column, notation) if column else pd.NaT
         if column:
             unreadable = rows[table[name].isna() & (parsing.words(rows[column]) != "")]
             dated = sentence(N_("a date such as {day}, or nothing"), day=notation.day)
-            tell("date_form", unreadable, column, dated, AS_NOTHING)
+            row_findings("date_form", unreadable, column, dated, AS_NOTHING)
         table[name] = table[name].astype("datetime64[s]")
     if columns.closed:
-        wanted = data_rules.RULES["depot_span"].wanted
-        tell("depot_span", rows[table["closed"] <= table["opened"]], columns.closed, wanted, N_("taken as it is"))
+        requirement = data_rules.RULES["depot_span"].wanted
+        row_findings(
+            "depot_span", rows[table["closed"] <= table["opened"]], columns.closed, requirement, N_("taken as it is")
+        )
 
 
-def _zones(rows: pd.DataFrame, column: str | None, tell: RowFindings) -> pd.Series:
+def _zones(rows: pd.DataFrame, column: str | None, row_findings: RowFindings) -> pd.Series:
     """Time zone of each row; None if not declared or unknown."""
     if not column:
         return pd.Series(None, rows.index, "str")
     zone = parsing.words(rows[column]).replace("", None)
-    is_zone = zone.isin([each for each in zone.dropna().unique() if timezones.exists(each)])
+    is_zone = zone.isin([zone_name for zone_name in zone.dropna().unique() if timezones.exists(zone_name)])
     wrong = rows[zone.notna() & ~is_zone]
     hint = timezones.hint(zone[wrong.index[0]]) if len(wrong) else ""
-    wanted = sentence(N_("a time zone such as Europe/Berlin, or nothing{hint}"), hint=hint)
-    tell("zone_form", wrong, column, wanted, AS_NOTHING)
+    requirement = sentence(N_("a time zone such as Europe/Berlin, or nothing{hint}"), hint=hint)
+    row_findings("zone_form", wrong, column, requirement, AS_NOTHING)
     valid: pd.Series = zone.where(is_zone, None)
     return valid
 
 
-def _blank_wrong_numbers(table: pd.DataFrame, rows: pd.DataFrame, spec: Spec, tell: RowFindings) -> None:
+def _blank_wrong_numbers(table: pd.DataFrame, rows: pd.DataFrame, spec: Spec, row_findings: RowFindings) -> None:
     """Blank invalid numbers of vans, people and capacities."""
     vans, people = N_("a whole number of vans, or nothing"), N_("a number of people up to 500, or nothing")
     forms = [("vans_form", spec.vans_home, r"\d{0,6}(\.0+)?", vans)] if spec.vans_home else []
     if spec.depot_capacity:
         forms.append(("capacity_form", spec.depot_capacity, r"(\d{1,9}(\.\d+)?)?", N_("a count a day, or nothing")))
     forms += [("people_form", name, r"([1-4]?\d{0,2}|500)(\.0+)?", people) for name in spec.people_columns]
-    for rule, name, form, wanted in forms:
+    for rule, name, form, requirement in forms:
         wrong = ~table[name].str.fullmatch(form)
-        tell(rule, rows[wrong], name, wanted, AS_NOTHING)
+        row_findings(rule, rows[wrong], name, requirement, AS_NOTHING)
         table[name] = table[name].where(~wrong, "")
 
 
-def _one_row_each(table: pd.DataFrame, rows: pd.DataFrame, column: str, tell: RowFindings) -> pd.DataFrame:
+def _one_row_each(table: pd.DataFrame, rows: pd.DataFrame, column: str, row_findings: RowFindings) -> pd.DataFrame:
     """Rows with a valid id, the last one of each depot."""
-    tell("depot_missing", rows[table["depot_id"] == ""], column, N_("a depot id"), LEFT_OUT)
+    row_findings("depot_missing", rows[table["depot_id"] == ""], column, N_("a depot id"), LEFT_OUT)
     is_odd = (rows[sources.FAULT] != "") & ~rows[sources.FAULT].str.startswith(sources.NO_TEXT)
-    tell("row_form", rows[is_odd], column, N_("as many fields as the header"), N_("the row is accepted as it is"))
+    row_findings(
+        "row_form", rows[is_odd], column, N_("as many fields as the header"), N_("the row is accepted as it is")
+    )
     misnamed = ~parsing.in_one_line(table["depot_id"])
     form = data_rules.requirement("depot_form", longest=parsing.LONGEST)
-    tell("depot_form", rows[misnamed], column, form, LEFT_OUT)
+    row_findings("depot_form", rows[misnamed], column, form, LEFT_OUT)
     # identical rows are one depot listed twice, which is no finding; different rows are
     table = table[(table["depot_id"] != "") & ~misnamed].drop_duplicates(list(table.columns.drop("row")))
     is_repeated = table["depot_id"].duplicated(keep="last")
     repeated = rows.loc[table.index[is_repeated]]
-    tell("depot_twice", repeated, column, N_("one set of attributes a depot"), N_("the last row counts"))
+    row_findings("depot_twice", repeated, column, N_("one set of attributes a depot"), N_("the last row counts"))
     result: pd.DataFrame = table[~is_repeated].drop(columns="row").reset_index(drop=True)
     return result
 
@@ -143,13 +149,13 @@ def aliases(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
     assert spec.depots.aliases is not None
     source = spec.depots.aliases.source
     rows = sources.read(source, spec, ALIAS)
-    tell = RowFindings(spec, findings)
+    row_findings = RowFindings(spec, findings)
     table = pd.DataFrame({name: parsing.words(rows[name]) for name in ALIAS})
     is_unfit = (table == "").any(axis=1) | (rows[sources.FAULT] != "") | (table["alias"] == table["depot_id"])
-    tell("alias_form", rows[is_unfit], "alias", N_("an old and a new depot id, not the same"), LEFT_OUT)
+    row_findings("alias_form", rows[is_unfit], "alias", N_("an old and a new depot id, not the same"), LEFT_OUT)
     table = table[~is_unfit].drop_duplicates()
     is_ambiguous = table["alias"].duplicated(keep=False)
-    tell(
+    row_findings(
         "alias_form",
         rows.loc[table.index[is_ambiguous]],
         "alias",
@@ -157,7 +163,9 @@ def aliases(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
         N_("none of its rows counts"),
     )
     table, is_circular = resolve(table[~is_ambiguous])
-    tell("alias_form", rows.loc[table.index[is_circular]], "alias", N_("a chain that ends in a depot"), LEFT_OUT)
+    row_findings(
+        "alias_form", rows.loc[table.index[is_circular]], "alias", N_("a chain that ends in a depot"), LEFT_OUT
+    )
     return table[~is_circular].reset_index(drop=True)
 
 
@@ -180,21 +188,21 @@ def events(spec: Spec, findings: list[Finding], now: datetime) -> tuple[pd.DataF
     assert spec.calendar.events is not None
     source, columns = spec.calendar.events.source, spec.calendar.events.columns
     rows = sources.read(source, spec, columns.needed, [columns.until, *(getattr(columns, name) for name in ADDRESS)])
-    tell, notation = RowFindings(spec, findings), parsing.Notation.of(source)
-    table = pd.DataFrame({"date": tell.days(rows, columns.date, notation)})
+    row_findings, notation = RowFindings(spec, findings), parsing.Notation.of(source)
+    table = pd.DataFrame({"date": row_findings.days(rows, columns.date, notation)})
     for name in EVENT[1:]:
         column = getattr(columns, name)
         table[name] = (
             parsing.words(rows[column]).replace("", None) if column in rows else pd.Series(None, rows.index, "str")
         )
     fits = table["date"].notna() & table["kind"].notna() & (rows[sources.FAULT] == "")
-    tell("event_form", rows[~fits], columns.date, sentence(_DATED, day=notation.day), LEFT_OUT)
+    row_findings("event_form", rows[~fits], columns.date, sentence(_DATED, day=notation.day), LEFT_OUT)
     table["until"] = table["date"]
     if columns.until in rows:
-        until = tell.days(rows, columns.until, notation)
+        until = row_findings.days(rows, columns.until, notation)
         table["until"] = until.where(parsing.words(rows[columns.until]) != "", table["date"])
         ends = table["until"] >= table["date"]
-        tell("event_form", rows[fits & ~ends], columns.until, N_("a last day on or after its date"), LEFT_OUT)
+        row_findings("event_form", rows[fits & ~ends], columns.until, N_("a last day on or after its date"), LEFT_OUT)
         fits &= ends
     table = table[fits]
     daily = _each_day(table, now.astimezone(spec.zone).year + 1)
@@ -232,8 +240,8 @@ class RowFindings:
         days, is_other = announced_days(rows[column], self._zone, notation)
         for local in parsing.days(rows.loc[is_other, column].head(1), self._zone, notation):
             values = {"day": notation.day, "local": local.date(), "zone": self._zone.key}
-            wanted = sentence(N_("a day such as {day}, as the instant is of {local} in {zone}"), **values)
-            self("day_stamps", rows[is_other], column, wanted, N_("the day as written counts"))
+            requirement = sentence(N_("a day such as {day}, as the instant is of {local} in {zone}"), **values)
+            self("day_stamps", rows[is_other], column, requirement, N_("the day as written counts"))
         result: pd.Series = days
         return result
 

@@ -39,13 +39,13 @@ def _unicode_form(depot: str) -> str:
 
 def _blanks(depot: str) -> str:
     """Remove blanks, except between digits, where they distinguish numbers."""
-    words = " ".join(_INVISIBLE.sub("", depot).split())
-    return _BETWEEN_DIGITS.sub("\0", words).replace(" ", "").replace("\0", " ")
+    text = " ".join(_INVISIBLE.sub("", depot).split())
+    return _BETWEEN_DIGITS.sub("\0", text).replace(" ", "").replace("\0", " ")
 
 
 def _zeros(depot: str) -> str:
-    whole = _WHOLE.fullmatch(depot.strip())
-    return _IN_FRONT.sub("", whole[1] if whole else depot)
+    match = _WHOLE.fullmatch(depot.strip())
+    return _IN_FRONT.sub("", match[1] if match else depot)
 
 
 _FORMS: Mapping[str, Callable[[str], str]] = {
@@ -82,8 +82,8 @@ def _keys(depots: pd.Series[str]) -> pd.Series[str]:
     keys = keys.str.replace(r"(^|[^0-9.,])0+([0-9])", r"\1\2", regex=True)
     if is_plain.all():
         return keys
-    others = depots[~is_plain]
-    return pd.concat([keys, pd.Series([key(depot) for depot in others], others.index, "str")]).sort_index()
+    other_ids = depots[~is_plain]
+    return pd.concat([keys, pd.Series([key(depot) for depot in other_ids], other_ids.index, "str")]).sort_index()
 
 
 def difference(first: str, second: str) -> str:
@@ -173,8 +173,8 @@ def _last(has_count: Bools) -> int:
 
 def same(depot: str, depots: Collection[str]) -> str | None:
     """Depot among these whose id is a spelling variant; None if there is none."""
-    meant = key(depot)
-    return next((other for other in depots if other != depot and key(other) == meant), None)
+    depot_key = key(depot)
+    return next((other for other in depots if other != depot and key(other) == depot_key), None)
 
 
 class NearestDepot:

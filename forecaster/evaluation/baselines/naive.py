@@ -55,7 +55,7 @@ def last_weeks(panel: Panel, levels: tuple[float, ...], weeks: int) -> Forecast:
     demand, open_ = panel.past(days)
     point = _weekday_mean(np.where(open_[:, :days], demand, np.nan).astype(float), panel.horizon, weeks)
     point = np.where(np.isnan(point), mean_count(panel)[:, None], point)
-    errors = [_error_quantiles(panel, weeks, levels, ahead) for ahead in range(-(-panel.horizon // SEASON))]
+    errors = [_error_quantiles(panel, weeks, levels, week) for week in range(-(-panel.horizon // SEASON))]
     by_week = never_narrower(np.stack(errors, axis=1), levels)
     log = np.log1p(point)[:, :, None] + by_week[:, np.arange(panel.horizon) // SEASON]
     return complete(panel, levels, within_history(np.expm1(log), panel, point))

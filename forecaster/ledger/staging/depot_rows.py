@@ -80,7 +80,7 @@ class DepotRows:
 def insert(connection: sa.Connection, number: int, rows: DepotRows, first: int) -> None:
     """Write depots of a publication; `first` is the position of the first."""
     depots = [(number, position, *depot) for position, depot in enumerate(rows.depots, first)]
-    days = [(number, depot, day.isoformat(), *others) for depot, day, *others in rows.days]
+    days = [(number, depot, day.isoformat(), *fields) for depot, day, *fields in rows.days]
     for table, columns, values in (
         (tables.published_depots, ["publication_id", "position", *_names(DEPOT_FIELDS)], depots),
         (tables.published, ["publication_id", "depot_id", *_names(DAY_FIELDS)], days),
@@ -121,13 +121,13 @@ def _values(column: pa.Array) -> list[Any]:
 def _insertion(connection: sa.Connection, table: sa.Table, columns: Sequence[str]) -> str:
     """INSERT statement for the driver, without SQLAlchemy's conversions: dates and JSON are text."""
     quote, mark = connection.dialect.identifier_preparer.quote, {"qmark": "?"}.get(connection.dialect.paramstyle, "%s")
-    named, marks = ", ".join(map(quote, columns)), ", ".join(mark for _ in columns)
-    return f"insert into {quote(table.name)} ({named}) values ({marks})"
+    names, marks = ", ".join(map(quote, columns)), ", ".join(mark for _ in columns)
+    return f"insert into {quote(table.name)} ({names}) values ({marks})"
 
 
 def _rows(
     connection: sa.Connection, table: sa.Table, columns: Sequence[str], number: int, depot_ids: Sequence[str]
 ) -> list[Row]:
-    chosen = (sa.cast(c, sa.Text) if isinstance(c.type, sa.JSON) else c for c in (table.c[name] for name in columns))
-    query = sa.select(*chosen).where(table.c.publication_id == number, table.c.depot_id.in_(depot_ids))
+    fields = (sa.cast(c, sa.Text) if isinstance(c.type, sa.JSON) else c for c in (table.c[name] for name in columns))
+    query = sa.select(*fields).where(table.c.publication_id == number, table.c.depot_id.in_(depot_ids))
     return [tuple(row) for row in connection.execute(query)]

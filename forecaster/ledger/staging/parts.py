@@ -32,8 +32,8 @@ def parts_of(publication: Publication) -> Parts:
 def is_kept(connection: sa.Connection, number: int, publication: Publication, parts: Parts) -> bool:
     """Return true if the kept publication with this id equals the given one, except for the instant
     of publication."""
-    kept = records.without_depots(connection, number)
-    if replace(kept, published_at=publication.published_at) != replace(publication, depots=()):
+    stored_publication = records.without_depots(connection, number)
+    if replace(stored_publication, published_at=publication.published_at) != replace(publication, depots=()):
         return False
     count = 0
     for part in parts():

@@ -34,14 +34,14 @@ def template(parameters: Parameters, shape: Architecture, *, opset: int, output:
 
     Raises ExportError if the exporter fails.
     """
-    days, ahead = LOOKBACK, LOOKBACK + shape.horizon
+    days, window_days = LOOKBACK, LOOKBACK + shape.horizon
     array: Any = jax.ShapeDtypeStruct  # it has no types
     depots = jax.export.symbolic_shape("depots")[0]
     inputs = [
         array((depots, days), jnp.float32),
-        array((depots, ahead), jnp.float32),
-        array((depots, ahead, shape.covariates), jnp.float32),
-        array((depots, ahead, shape.calendar), jnp.float32),
+        array((depots, window_days), jnp.float32),
+        array((depots, window_days, shape.covariates), jnp.float32),
+        array((depots, window_days, shape.calendar), jnp.float32),
         array((depots, len(shape.labels)), jnp.int32),
     ]
     leaves, structure = jax.tree.flatten(parameters)

@@ -32,11 +32,11 @@ def fill(template: bytes, weights: Mapping[str, Floats]) -> bytes:
 
     try:
         model = onnx.load_from_string(template)
-        inputs = {each.name: each for each in model.graph.input}
+        inputs = {graph_input.name: graph_input for graph_input in model.graph.input}
         if unknown := weights.keys() - inputs.keys():
             raise ExportError(f"the graph has no weights of these names: {', '.join(sorted(unknown))}")
         del model.graph.input[:]
-        model.graph.input.extend(each for name, each in inputs.items() if name not in weights)
+        model.graph.input.extend(graph_input for name, graph_input in inputs.items() if name not in weights)
         model.graph.initializer.extend(
             onnx.numpy_helper.from_array(np.asarray(weight), name) for name, weight in weights.items()
         )

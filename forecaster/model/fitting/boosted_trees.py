@@ -136,7 +136,7 @@ def fit(
     checked = _validated_rows(validated, days, horizon)
     tables = _tables(panel, constants, [*learned, *stopping, *checked], report_steps)
     log, columns = _log_counts(panel), _columns(panel)
-    said, missed, counts = [], [], []
+    tree_medians, ramp_errors, counts = [], [], []
     for step in range(horizon):
         parts = []
         for rows, table in ((learned[step], tables[step]), (stopping[step], tables[horizon + step])):
@@ -149,13 +149,13 @@ def fit(
         table = tables[2 * horizon + step]
         of_step = {name: value[step : step + 1] for name, value in arrays.items()}
         ramped = np.asarray(_predicted(of_step, table.inputs[:, None]))[:, 0]
-        missed.append(
+        ramp_errors.append(
             np.abs(ramped - booster.predict(table.inputs[:, columns], num_iteration=counts[-1], num_threads=1))
         )
-        said.append(np.maximum(ramped + table.level, 0))
+        tree_medians.append(np.maximum(ramped + table.level, 0))
     trusted = tables[2 * horizon].trusted
-    weight = _weight(np.stack(said, axis=-1), trusted, validated)
-    differences = np.concatenate(missed)
+    weight = _weight(np.stack(tree_medians, axis=-1), trusted, validated)
+    differences = np.concatenate(ramp_errors)
     about = {
         "trees": counts,
         "weight": weight,
@@ -229,13 +229,13 @@ def _rows(panel: Panel, days: int) -> tuple[list[_Rows], list[_Rows]]:
     random, count = np.random.default_rng(0), len(panel.depot_ids)
     of_depot = np.zeros((count, 1), bool)
     of_depot[np.linspace(0, count - 1, min(count, MOST_DEPOTS)).astype(int)] = True
-    known = np.isfinite(_log_counts(panel))
-    lately = np.cumsum(known, axis=1)
+    is_known = np.isfinite(_log_counts(panel))
+    lately = np.cumsum(is_known, axis=1)
     lately[:, 7 * WEEKS :] = lately[:, 7 * WEEKS :] - lately[:, : -7 * WEEKS]
     learned: list[_Rows] = []
     stopping: list[_Rows] = []
     for step in range(panel.horizon):
-        usable = of_depot & known[:, step + 1 :] & (lately[:, : -1 - step] >= ENOUGH)  # by origin
+        usable = of_depot & is_known[:, step + 1 :] & (lately[:, : -1 - step] >= ENOUGH)  # by origin
         late = np.arange(usable.shape[1]) + 1 + step >= days
         for which, rows, most in ((~late, learned, ROWS), (late, stopping, ROWS // 4)):
             place = np.flatnonzero(usable & which)
@@ -252,28 +252,28 @@ def _validated_rows(validated: Validated, days: int, horizon: int) -> list[_Rows
 
 
 def _tables(
-    panel: Panel, constants: Mapping[str, Any], wanted: list[_Rows], report_steps: Floats | None
+    panel: Panel, constants: Mapping[str, Any], row_sets: list[_Rows], report_steps: Floats | None
 ) -> list[_Table]:
     """Return the tree inputs of each of the wanted rows; features are computed for the whole
     history of a few depots at a time."""
-    history, known = panel.history, {name: jnp.asarray(value) for name, value in constants.items()}
+    history, device_constants = panel.history, {name: jnp.asarray(value) for name, value in constants.items()}
     origins = -(-history // ORIGINS_STEP) * ORIGINS_STEP
     origin_days = jnp.maximum(jnp.arange(origins) + history - origins, 0)
     days = LOOKBACK + origins - 1
     most = MOST_CELLS // (days * (days + special_days.MOST_BACK - special_days.LEAST_BACK))
     most = min(most, MOST_NUMBERS // (origins * panel.horizon * len(_names(panel))), DEPOTS_AT_ONCE)
     most = max(1, most)
-    depots = np.unique(np.concatenate([rows.depot for rows in wanted]))
-    parts: list[list[_Table]] = [[] for _ in wanted]
+    depots = np.unique(np.concatenate([rows.depot for rows in row_sets]))
+    parts: list[list[_Table]] = [[] for _ in row_sets]
     for first in range(0, len(depots), most):
         chunk = depots[np.minimum(np.arange(first, first + most), len(depots) - 1)]
         window = Window(**{name: jnp.asarray(x) for name, x in panel.window(days, chunk).items()})
         reports = None
         if report_steps is not None:
             reports = jnp.asarray(chunk, jnp.int32), origin_days, jnp.asarray(report_steps)
-        made = _made(window, known, reports, origins=origins, horizon=panel.horizon)
-        inputs, level, trusted = (np.asarray(x) for x in made)
-        for rows, part in zip(wanted, parts, strict=True):
+        outputs = _made(window, device_constants, reports, origins=origins, horizon=panel.horizon)
+        inputs, level, trusted = (np.asarray(x) for x in outputs)
+        for rows, part in zip(row_sets, parts, strict=True):
             start, end = np.searchsorted(rows.depot, (chunk[0], chunk[-1] + 1))
             place = np.searchsorted(chunk, rows.depot[start:end]), rows.origin[start:end] - history + origins
             part.append(_Table(inputs[(*place, rows.step)], level[place], trusted[place]))
@@ -292,8 +292,10 @@ def _made(
     """Tree inputs (depots, origins, horizon, inputs), level and trust (depots, origins); `reports`
     are the arguments of `report_errors.of_days`."""
     errors = None if reports is None else report_errors.of_days(*reports)
-    made = features.make(window, constants, scan=1, origins=origins, horizon=horizon, trees=True, report_errors=errors)
-    return made.trees, made.level, made.tree_trust
+    tree_features = features.make(
+        window, constants, scan=1, origins=origins, horizon=horizon, trees=True, report_errors=errors
+    )
+    return tree_features.trees, tree_features.level, tree_features.tree_trust
 
 
 _predicted = jax.jit(trees.predict)
@@ -306,7 +308,7 @@ def _train(gbm: Any, learned: tuple[Floats, Floats], stopping: tuple[Floats, Flo
     return gbm.train(PARAMETERS, data, TREES, valid_sets=[stop], callbacks=[patience])
 
 
-def _weight(said: Doubles | Floats, trusted: Floats, validated: Validated) -> float:
+def _weight(tree_medians: Doubles | Floats, trusted: Floats, validated: Validated) -> float:
     """Return the trees' weight: a half, moved toward the weight with the smallest error of the
     blended median on the validation days."""
     scored = validated.scored
@@ -314,7 +316,9 @@ def _weight(said: Doubles | Floats, trusted: Floats, validated: Validated) -> fl
         return HALF
     ours, actual = (x[scored].astype(float) for x in (validated.median, validated.actual))
     shape = validated.median.shape
-    towards = (trusted.reshape(shape[:2])[..., None] * (said.reshape(shape) - validated.median))[scored].astype(float)
+    towards = (trusted.reshape(shape[:2])[..., None] * (tree_medians.reshape(shape) - validated.median))[scored].astype(
+        float
+    )
     best = WEIGHTS[int(np.argmin([np.abs(actual - ours - weight * towards).mean() for weight in WEIGHTS]))]
     return float(min(HALF + BELIEVED * (best - HALF), MOST_WEIGHT))
 

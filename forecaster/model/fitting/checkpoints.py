@@ -220,10 +220,10 @@ def _read_manifest(folder: Path, number: int) -> dict[str, Any]:
 def _check_hashes(folder: Path, expected: Mapping[str, str]) -> None:
     """Check the files against the manifest. Raises CheckpointError, with names, if they differ."""
     actual = {name: artifact.file_digest(path) for name, path in _files(folder).items()}
-    for name, found, wanted in artifact.differences(actual, expected):
+    for name, actual_hash, expected_hash in artifact.differences(actual, expected):
         raise CheckpointError(
-            f"{folder / name} is damaged: found {_hash_text(found)}, "
-            f"wanted {_hash_text(wanted)}; start over without this checkpoint"
+            f"{folder / name} is damaged: found {_hash_text(actual_hash)}, "
+            f"wanted {_hash_text(expected_hash)}; start over without this checkpoint"
         )
 
 

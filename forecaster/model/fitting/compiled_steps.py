@@ -220,8 +220,8 @@ def _gradients(
 ) -> tuple[Array, Any, Array]:
     """Return each member's summed loss and gradient, and the number of scored days, from a device's
     share of a batch; on a CPU in parts of `CROPS_AT_ONCE` crops, if these divide the share evenly."""
-    parts, left = divmod(len(places.depots), CROPS_AT_ONCE)
-    if jax.default_backend() != "cpu" or left or parts == 1:
+    parts, remainder = divmod(len(places.depots), CROPS_AT_ONCE)
+    if jax.default_backend() != "cpu" or remainder or parts == 1:
         return _gradients_at_once(parameters, panel, facts, places, masks, sizes)
 
     def gradients_of(part: tuple[CropPlaces, Array]) -> tuple[Array, Any, Array]:
@@ -303,8 +303,8 @@ def validation_step(
 
 def _state_layout() -> State:
     """Sharding of a state: members over the rows of devices, the key on each."""
-    member, whole = devices.by_member(), devices.replicated()
-    return State(member, member, key=whole, best=member, best_loss=member, last_loss=member)  # type: ignore[arg-type]
+    member, key = devices.by_member(), devices.replicated()
+    return State(member, member, key=key, best=member, best_loss=member, last_loss=member)  # type: ignore[arg-type]
 
 
 def _validate(parameters: Any, sizes: ProgramSizes, panel: DevicePanel, facts: PanelFacts) -> Validation:

@@ -151,6 +151,6 @@ def panel_from_bytes(content: bytes) -> Panel:
             horizon=about["horizon"],
             encoding=Encoding.from_json(about["encoding"]),
             calendar_names=tuple(about["calendar_names"]),
-            attributes={name: tuple(words) for name, words in about["attributes"].items()},
+            attributes={name: tuple(values) for name, values in about["attributes"].items()},
             **{name: file[name] for name in _ARRAYS},
         )

@@ -140,7 +140,7 @@ def _twins(old: list[Program], new: list[Program]) -> Iterator[ProgramChange]:
     lists."""
     for key in ("fingerprint", "signature", "name"):
         for program in list(old):
-            twin = next((each for each in new if getattr(each, key) == getattr(program, key)), None)
+            twin = next((candidate for candidate in new if getattr(candidate, key) == getattr(program, key)), None)
             if twin is not None:
                 old.remove(program)
                 new.remove(twin)

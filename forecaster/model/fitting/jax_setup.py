@@ -41,8 +41,8 @@ def configure_for(spec: Spec) -> str | None:
     is unusable or does not respond costs a night only the time to compile, with the state's own
     folder as a fallback, or none."""
     faults: dict[Path, Exception] = {}
-    others = () if os.environ.get(FOLDER) else (spec.paths.jax_cache,)
-    for cache in dict.fromkeys((cache_folder(spec), *others)):
+    fallbacks = () if os.environ.get(FOLDER) else (spec.paths.jax_cache,)
+    for cache in dict.fromkeys((cache_folder(spec), *fallbacks)):
         look = partial(configure, cache, megabytes=spec.retention.compile_cache_mb)
         try:
             call_within(LOOKING, look, "it")
@@ -65,8 +65,8 @@ def configure_for(spec: Spec) -> str | None:
 def cache_folder(spec: Spec) -> Path:
     """Return the folder of this machine's programs. A folder shared by machines has a subfolder for
     each kind of processor, because their instruction sets differ."""
-    if named := os.environ.get(FOLDER):
-        return Path(named)
+    if folder := os.environ.get(FOLDER):
+        return Path(folder)
     if spec.execution.compile_cache is None:
         return spec.paths.jax_cache
     kind = hashlib.sha256(gru_cpu.processor().encode()).hexdigest()[:12]
@@ -83,8 +83,8 @@ def configure(cache: Path, *, megabytes: int | None = None) -> None:
     it. A folder from JAX's own `JAX_COMPILATION_CACHE_DIR` has only the limit of
     `JAX_COMPILATION_CACHE_MAX_SIZE`. Raises OSError if the folder cannot be written.
     """
-    if named := os.environ.get(FOLDER):
-        cache, megabytes = Path(named), None
+    if folder := os.environ.get(FOLDER):
+        cache, megabytes = Path(folder), None
     cache.mkdir(parents=True, exist_ok=True)
     update: Any = jax.config.update  # it has no types
     if megabytes is None:

@@ -250,8 +250,8 @@ def _prior_to_begin_from(spec: Spec, prior: Prior | None) -> Prior | None:
     """Return the prior, by default the package's own; None if `training.start` is `fresh`."""
     if spec.training.start == "fresh":
         return None
-    own: Prior = plugin("prior").load() if prior is None else prior
-    return own
+    initial_prior: Prior = plugin("prior").load() if prior is None else prior
+    return initial_prior
 
 
 def _sizes(panel: Panel, spec: Spec, recipe: Recipe) -> ProgramSizes:

@@ -87,15 +87,15 @@ def choose_recipe(spec: Spec, depots: int, days: int, devices: int = 1) -> Recip
     members is the preset's.
     """
     training, preset = spec.training, PRESETS[spec.training.preset]
-    whole = training.history == "whole"
-    origins = (int(np.clip(days - spec.horizon - 14, 7, None if whole else LONGEST_SPAN)) - 1) // STRIDE + 1
+    whole_history = training.history == "whole"
+    origins = (int(np.clip(days - spec.horizon - 14, 7, None if whole_history else LONGEST_SPAN)) - 1) // STRIDE + 1
     size, most = depots * days / REFERENCE_DEPOT_DAYS, max(LEAST_BATCH, depots)
     crops = training.batch_depots or (LARGE_BATCH if size > LARGE_BATCH_FROM else min(SMALL_BATCH, most))
-    batch = -(-(min(crops, most) if whole else crops) // devices) * devices
+    batch = -(-(min(crops, most) if whole_history else crops) // devices) * devices
     if training.epochs is None:
         epochs = EPOCHS
         steps = max(LEAST_STEPS, round(preset.steps * float(np.clip(size, LEAST_FACTOR, MOST_FACTOR)) / epochs))
-    elif whole:
+    elif whole_history:
         epochs, steps = training.epochs, -(-depots // batch)
     else:
         epochs, steps = training.epochs, max(LEAST_STEPS, round(depots * days / (batch * origins * STRIDE)))
@@ -108,6 +108,6 @@ def choose_recipe(spec: Spec, depots: int, days: int, devices: int = 1) -> Recip
         stride=STRIDE,
         learning_rate=training.learning_rate * (WARM_RATE if training.start == "prior" else 1.0),
         constant=training.schedule == "constant",
-        whole=whole,
+        whole=whole_history,
         restraints=(Restraint(spec.model.dropout, WEIGHT_DECAY),) * (training.members or preset.members),
     )

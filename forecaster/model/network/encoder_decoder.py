@@ -210,20 +210,20 @@ def _towards_trees(parameters: Parameters, inputs: Features, center: Array) -> A
     recent days, from which trees have learned nothing."""
     assert inputs.trees is not None  # because they were requested
     assert inputs.tree_trust is not None
-    said = jnp.maximum(trees.predict(parameters["trees"], inputs.trees[:, 0]) + inputs.level, 0.0)
+    tree_median = jnp.maximum(trees.predict(parameters["trees"], inputs.trees[:, 0]) + inputs.level, 0.0)
     weight: Array = parameters["blend"]["trees"] * inputs.tree_trust
-    return weight * (said - center)
+    return weight * (tree_median - center)
 
 
-def _surprised(distance: Array, missed: Array, levels: tuple[float, ...]) -> Array:
+def _surprised(distance: Array, week_error: Array, levels: tuple[float, ...]) -> Array:
     """Widen distances (depots, horizon, levels) to the median in log counts that are short for the
     anchor's mean absolute error in the last week (depots,): with normal errors, a level would lie
     as many standard deviations from the median as in a normal distribution.
 
     If demand moved to another level, or a storm begins, the further course is unknown.
     """
-    asked = jnp.asarray(misses_asked(levels), jnp.float32)[None, None] * missed[:, None, None]
-    ratio = jnp.clip(asked / jnp.maximum(jnp.abs(distance), SHORTEST), 1.0, FARTHEST_ASKED)
+    normal_distances = jnp.asarray(misses_asked(levels), jnp.float32)[None, None] * week_error[:, None, None]
+    ratio = jnp.clip(normal_distances / jnp.maximum(jnp.abs(distance), SHORTEST), 1.0, FARTHEST_ASKED)
     return distance * jnp.exp(FOLLOWS * jnp.log(ratio))
 
 

@@ -105,7 +105,7 @@ def make(
     special = special_days.of_year(series, back, day_off, start)
     special_day = special.ahead(0)
     special_so_far = jnp.pad(special_day[:, : days - start], [(0, 0), (start, 0)])
-    missed = week_mean(jnp.abs(surprise - special_so_far) * surprising, surprising)
+    week_error = week_mean(jnp.abs(surprise - special_so_far) * surprising, surprising)
     moved, trust = level_moves.of_last_week(plain, observed)
     read = encoder_days(series, level, surprise_week, special_so_far, constants)
     encoder = encoder_vectors(window, read, scan)
@@ -121,8 +121,8 @@ def make(
         of_trees = tree_vectors(window, series, size, holidays, decoder, yearly, places, report_errors)
         tree_trust = jnp.minimum(level.days[:, places.first :: stride] / further_inputs.ENOUGH, 1.0)
     anchor = decoder.anchor + jnp.squeeze(decoder.special, -1) + decoder.holiday_carry
-    now, missed, moved, trust = (x[:, places.first :: stride] for x in (level.level, missed, moved, trust))
-    return Features(encoder, decoder.vectors, anchor, now, missed, moved, trust, of_trees, tree_trust)
+    now, week_error, moved, trust = (x[:, places.first :: stride] for x in (level.level, week_error, moved, trust))
+    return Features(encoder, decoder.vectors, anchor, now, week_error, moved, trust, of_trees, tree_trust)
 
 
 def encoder_days(
@@ -198,8 +198,8 @@ def tree_vectors(
 
 def encoder_inputs(covariates: Sequence[str]) -> tuple[str, ...]:
     """Names of the encoder's inputs of a day, in the order of `Features.encoder`."""
-    own = "relative observed lag7 week year size level_days surprise surprise_week special open"
-    return (*own.split(), *(f"covariate {name}" for name in covariates))
+    names = "relative observed lag7 week year size level_days surprise surprise_week special open"
+    return (*names.split(), *(f"covariate {name}" for name in covariates))
 
 
 def decoder_inputs(covariates: Sequence[str], calendar: Sequence[str]) -> tuple[str, ...]:

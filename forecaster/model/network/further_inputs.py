@@ -86,7 +86,7 @@ def names(covariates: Sequence[str], holidays: Sequence[str]) -> tuple[str, ...]
 def _up_to(series: Series, size: Array, yearly: Array) -> Array:
     """Values known on each day about the days up to it, (depots, days, …)."""
     level = series.level
-    counts, sums, known, misses = (
+    counts, sums, surprise_counts, misses = (
         trailing_sum(x, 7) for x in (series.observed, series.plain, series.surprising, jnp.abs(series.surprise))
     )
 
@@ -98,7 +98,7 @@ def _up_to(series: Series, size: Array, yearly: Array) -> Array:
         return _near(total / jnp.maximum(count, 1.0) - level) * (count > 0).astype(jnp.float32)
 
     def missed(weeks: int) -> Array:
-        total, count = over(misses, known, weeks)
+        total, count = over(misses, surprise_counts, weeks)
         return total / jnp.maximum(count, 1.0)
 
     month = trailing_sum(counts, WEEKS, every=7)
@@ -116,16 +116,16 @@ def _same_weekdays(series: Series, anchor: Array, origins: Origins) -> Array:
     the anchor."""
 
     def of_week_ahead(skipped: int) -> Array:
-        values, known = (
+        values, observed = (
             jnp.stack([origins.ago(x, skipped + 7 * week) for week in range(1, MORE_WEEKS + 1)], axis=-1)
             for x in (series.plain, series.observed)
         )
-        count = jnp.maximum(known.sum(axis=-1), 1.0)
+        count = jnp.maximum(observed.sum(axis=-1), 1.0)
         mean = values.sum(axis=-1) / count
-        spread = (jnp.abs(values - mean[..., None]) * known).sum(axis=-1) / count
-        least = jnp.where(known > 0, values, LARGEST).min(axis=-1)
-        most = jnp.where(known > 0, values, -LARGEST).max(axis=-1)
-        return jnp.stack([mean, least, most, spread, known.max(axis=-1)], axis=-1)
+        spread = (jnp.abs(values - mean[..., None]) * observed).sum(axis=-1) / count
+        least = jnp.where(observed > 0, values, LARGEST).min(axis=-1)
+        most = jnp.where(observed > 0, values, -LARGEST).max(axis=-1)
+        return jnp.stack([mean, least, most, spread, observed.max(axis=-1)], axis=-1)
 
     of_days = origins.weeks_ahead(of_week_ahead)
     mean, least, most = (_near(of_days[..., i] - anchor) * of_days[..., 4] for i in range(3))
@@ -138,8 +138,8 @@ def _a_year_ago(series: Series, yearly: Array, origins: Origins) -> Array:
     then = origins.ago(series.level, YEAR + 7)
     parts = []
     for days in (YEAR + 1, YEAR - 1):
-        known = yearly * origins.ago(series.observed, days)
-        parts += [_near(origins.ago(series.log, days) - then) * known, known]
+        weight = yearly * origins.ago(series.observed, days)
+        parts += [_near(origins.ago(series.log, days) - then) * weight, weight]
     return origins.ahead(jnp.stack(parts, axis=-1))
 
 
@@ -158,8 +158,8 @@ def _around(known_ahead: Array, origins: Origins, errors: Array | None) -> Array
                 before += jnp.pad(off[:, :, :near], ((0, 0), (0, 0), (-near, 0), (0, 0)))
             parts.append(before)
             continue
-        left = min(near, origins.horizon)
-        parts.append(jnp.pad(today[:, :, left:], ((0, 0), (0, 0), (0, left), (0, 0))))
+        offset = min(near, origins.horizon)
+        parts.append(jnp.pad(today[:, :, offset:], ((0, 0), (0, 0), (0, offset), (0, 0))))
     return jnp.concatenate(parts, axis=-1)
 
 

@@ -57,8 +57,8 @@ def followed(
     over the open days of the first week ahead, minus the distance in that direction that they
     already have."""
     week = open_[:, :7]
-    gone = ((center - anchor)[:, :7] * week).sum(axis=1) / jnp.maximum(week.sum(axis=1), 1.0)
-    rest = moved - jnp.clip(gone, jnp.minimum(moved, 0.0), jnp.maximum(moved, 0.0))
+    mean_distance = ((center - anchor)[:, :7] * week).sum(axis=1) / jnp.maximum(week.sum(axis=1), 1.0)
+    rest = moved - jnp.clip(mean_distance, jnp.minimum(moved, 0.0), jnp.maximum(moved, 0.0))
     return center + (trust * rest)[:, None]
 
 

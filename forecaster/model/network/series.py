@@ -45,9 +45,9 @@ def log_counts(demand: Array, open_: Array) -> tuple[Array, Array]:
     return jnp.where(usable, jnp.log1p(jnp.where(usable, demand, 0.0)), 0.0), observed
 
 
-def week_mean(x: Array, known: Array) -> Array:
+def week_mean(x: Array, known_days: Array) -> Array:
     """Mean of x over the known days of the week up to each day, 0 without any."""
-    return trailing_sum(x, 7) / jnp.maximum(trailing_sum(known, 7), 1.0)
+    return trailing_sum(x, 7) / jnp.maximum(trailing_sum(known_days, 7), 1.0)
 
 
 def levels(log: Array, plain: Array, observed: Array, mean: Float[Array, ""]) -> Levels:

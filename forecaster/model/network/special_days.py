@@ -122,9 +122,9 @@ def level_shifts(plain: Array, observed: Array) -> Array:
     lies a year back."""
     weeks_observed = trailing_sum(observed, WEEKS, every=7)
     mean = trailing_sum(plain, WEEKS, every=7) / jnp.maximum(weeks_observed, 1.0)
-    days, ahead = observed.shape[1], 7 * WEEKS
-    moved = jnp.abs(between(mean, ahead, days + ahead) - shift(mean, 7)) > MOVED
-    return (moved & (between(weeks_observed, ahead, days + ahead) > 0)).astype(jnp.float32)
+    days, span = observed.shape[1], 7 * WEEKS
+    moved = jnp.abs(between(mean, span, days + span) - shift(mean, 7)) > MOVED
+    return (moved & (between(weeks_observed, span, days + span) > 0)).astype(jnp.float32)
 
 
 def swings(plain: Array, observed: Array) -> Array:
@@ -172,13 +172,13 @@ def out_of_the_usual(
     # typical effect on such a weekday
     of_off = trust * (height - jnp.where(off > 0, weekday, free_weekday))
     as_then = surprise + ALIKE * (free_weekday - weekday)
-    left = jnp.where(
+    rest = jnp.where(
         surprise > 0,
         jnp.maximum(surprise - jnp.maximum(of_off, 0.0), 0.0),
         jnp.minimum(surprise - jnp.minimum(of_off, 0.0), 0.0),
     )
     when_off = jnp.where(free > 0, as_then, surprise + of_off)
-    return jnp.clip(jnp.where(off > 0, when_off, jnp.where(free > 0, left, surprise)), -MOST_SPECIAL, MOST_SPECIAL)
+    return jnp.clip(jnp.where(off > 0, when_off, jnp.where(free > 0, rest, surprise)), -MOST_SPECIAL, MOST_SPECIAL)
 
 
 def of_last_holidays(surprise: Array, usual: Array, near: Array) -> Array:

@@ -44,8 +44,8 @@ def _unseen(window: Window, is_known: Array, horizon: int) -> Array:
     """Return 1 on days ahead on which some covariate lies outside its range on known days, (depots,
     horizon)."""
     days = window.demand.shape[1]
-    before, ahead = window.covariates[:, :days], window.covariates[:, -horizon:]
+    before, future = window.covariates[:, :days], window.covariates[:, -horizon:]
     least = jnp.where(is_known[..., None], before, jnp.inf).min(axis=1)
     most = jnp.where(is_known[..., None], before, -jnp.inf).max(axis=1)
-    outside = (ahead < least[:, None]) | (ahead > most[:, None])
+    outside = (future < least[:, None]) | (future > most[:, None])
     return outside.astype(jnp.float32).max(axis=-1)

@@ -37,10 +37,10 @@ def parameters(
     depth than the prior.
     """
     old = prior.model
-    for name, wanted in (("layers", old.architecture["layers"]), ("hidden", old.architecture["hidden"])):
-        if (found := getattr(shape, name)) != wanted:
+    for name, expected in (("layers", old.architecture["layers"]), ("hidden", old.architecture["hidden"])):
+        if (actual := getattr(shape, name)) != expected:
             raise TrainingError(
-                f"model.{name} is {found}, the prior's is {wanted}: set model.{name}: {wanted}, or "
+                f"model.{name} is {actual}, the prior's is {expected}: set model.{name}: {expected}, or "
                 "training.start: fresh"
             )
     tree: dict[str, Any] = jax.tree.map(np.array, dict(fresh))

@@ -23,11 +23,11 @@ _PARTS = {"unix": 1, "unix_ms": 1000}
 
 def form_of(values: Any) -> str | None:
     """`date_format` by which all of these texts are days of this century; None if there is none."""
-    whole = values.str.removesuffix(".0")
-    if not len(whole) or not whole.str.fullmatch("[0-9]{5}|[0-9]{9,10}|[0-9]{12,13}").all():
+    integers = values.str.removesuffix(".0")
+    if not len(integers) or not integers.str.fullmatch("[0-9]{5}|[0-9]{9,10}|[0-9]{12,13}").all():
         return None
     for form in COUNTED_DAYS:
-        days = parsing.days(whole, ZoneInfo("UTC"), Notation(date_format=form))
+        days = parsing.days(integers, ZoneInfo("UTC"), Notation(date_format=form))
         if ((days >= _YEARS[0]) & (days < _YEARS[1])).all():
             return form
     return None

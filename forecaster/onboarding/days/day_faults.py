@@ -26,7 +26,7 @@ def hint(table: FileTable) -> str:
         return f"; columns such as '{name}' may be days: {notation_hints.unread_days(pd.Series([name], dtype='str'))}"
     texts = {name: notation.distinct(table.frame[name]) for name in table.frame}
     texts = {name: values for name, values in texts.items() if len(values)}
-    wrong = {name: words for name, values in texts.items() if (words := _reason(values))}
+    wrong = {name: fault for name, values in texts.items() if (fault := _reason(values))}
     near = column_names.best([*wrong], "date") or [*wrong] or column_names.best([*texts], "date")
     if not near:
         return ""

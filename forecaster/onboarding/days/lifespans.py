@@ -52,8 +52,8 @@ def of(table: FileTable, demand_form: str | None) -> Lifespans:
     texts = {key: notation.distinct(table.frame[name]) for key, name in names.items() if name}
     texts = {key: values for key, values in texts.items() if len(values)}
     forms = {key: _forms(values, demand_form) for key, values in texts.items()}
-    own = [form for key in forms for form in forms[key]]
-    form = max(own, key=lambda form: sum(form in of_key for of_key in forms.values()), default=None)
+    all_forms = [form for key in forms for form in forms[key]]
+    form = max(all_forms, key=lambda form: sum(form in of_key for of_key in forms.values()), default=None)
     columns, notes = [], []
     for key, name in names.items():
         if name is None:
@@ -71,13 +71,13 @@ def of(table: FileTable, demand_form: str | None) -> Lifespans:
 
 
 def _named(names: Iterable[str], key: str) -> str | None:
-    words = _WORDS[key].split()
-    return next((name for name in names if column_names.normalized(name) in words), None)
+    synonyms = _WORDS[key].split()
+    return next((name for name in names if column_names.normalized(name) in synonyms), None)
 
 
 def _forms(values: Any, demand_form: str | None) -> list[str | None]:
     """Forms in which all values are days, the likeliest first: ISO 8601, that of the counts, their
     own."""
     guessed = notation.date_form(values)
-    tried = dict.fromkeys([None, demand_form, *([guessed.form, guessed.rival] if guessed else [])])
-    return [form for form in tried if notation.days(values, form).notna().all()]
+    candidates = dict.fromkeys([None, demand_form, *([guessed.form, guessed.rival] if guessed else [])])
+    return [form for form in candidates if notation.days(values, form).notna().all()]

@@ -78,7 +78,7 @@ def choose(by_name: Mapping[str, Column], names: Sequence[str], rows: SiteRows) 
     is_grid = several and rows.are_regular(np.zeros(len(rows.days)))
     usable = [name for name in names if _why_not(by_name[name], rows, several and not is_grid) is None]
     counts = [name for name in usable if not columns.is_money(by_name[name], by_name, orders=bool(rows.orders))]
-    totals = [each.total for each in _identities(by_name, counts) if each.total]
+    totals = [identity.total for identity in _identities(by_name, counts) if identity.total]
     if not several or (is_grid and not usable and hold_stock(names)):
         return _of_readings(by_name, usable, counts, totals, rows)
     return _of_parts_or_events(by_name, counts, totals, rows)
@@ -147,16 +147,18 @@ def _certain(pool: list[str], totals: list[str]) -> str | None:
     exact = [name for name in pool if column_names.rank(name, "demand") < column_names.INEXACT]
     if len(exact) == 1:
         return exact[0]
-    named = column_names.best(pool, "demand")
-    return named[0] if len(named) == 1 and not exact else None
+    best_names = column_names.best(pool, "demand")
+    return best_names[0] if len(best_names) == 1 and not exact else None
 
 
 def _reason(name: str, pool: list[str], totals: list[str]) -> str:
     if name in totals:
         return "the sum of other columns"
-    others = [other for other in pool if other != name]
-    beside = f"; {listed(others)} also contain{'s' if len(others) == 1 else ''} numbers" if others else ""
-    return f"by its name{beside}" if column_names.says(name, "demand") else "the only column of counts"
+    other_names = [other for other in pool if other != name]
+    remark = (
+        f"; {listed(other_names)} also contain{'s' if len(other_names) == 1 else ''} numbers" if other_names else ""
+    )
+    return f"by its name{remark}" if column_names.says(name, "demand") else "the only column of counts"
 
 
 def _why_not(column: Column, rows: SiteRows, several: bool) -> str | None:

@@ -36,8 +36,8 @@ class DayColumns:
     @property
     def sample(self) -> str:
         """First day, for messages."""
-        known = self.values.dropna()
-        return f"{known.iloc[0]:%Y-%m-%d}" if len(known) else "no day"
+        valid_days = self.values.dropna()
+        return f"{valid_days.iloc[0]:%Y-%m-%d}" if len(valid_days) else "no day"
 
 
 def candidates(columns: Mapping[str, Column], answers: TableAnswers) -> list[DayColumns]:
@@ -49,19 +49,26 @@ def candidates(columns: Mapping[str, Column], answers: TableAnswers) -> list[Day
     exact = [name for name in dated if not _is_of_recording(name)] or dated
     ranked = column_names.best(exact, "date")
     names = [*ranked, *(name for name in exact if name not in ranked)]
-    found = [_of((name,), columns) for name in names]
+    day_columns = [_of((name,), columns) for name in names]
     triple = _triple(columns)
-    if triple is not None and not any(_same(triple, each) for each in found):
+    if triple is not None and not any(_same(triple, candidate) for candidate in day_columns):
         best_is_exact = names and column_names.rank(names[0], "date") < column_names.INEXACT
-        found = [*found, triple] if best_is_exact else [triple, *found]
-    return [each for place, each in enumerate(found) if not any(_same(each, other) for other in found[:place])]
+        day_columns = [*day_columns, triple] if best_is_exact else [triple, *day_columns]
+    return [
+        candidate
+        for place, candidate in enumerate(day_columns)
+        if not any(_same(candidate, other) for other in day_columns[:place])
+    ]
 
 
-def question(found: list[DayColumns]) -> Question | None:
+def question(day_columns: list[DayColumns]) -> Question | None:
     """Question for the relevant day, if several columns hold different days."""
-    if len(found) < 2:
+    if len(day_columns) < 2:
         return None
-    choices = tuple(Choice(each.answer, f"first row: {each.sample}" + _of_recording(each.names[0])) for each in found)
+    choices = tuple(
+        Choice(candidate.answer, f"first row: {candidate.sample}" + _of_recording(candidate.names[0]))
+        for candidate in day_columns
+    )
     return Question("day", "which column contains the day of a row?", choices)
 
 
@@ -89,9 +96,9 @@ def _triple(columns: Mapping[str, Column]) -> DayColumns | None:
         stem = _stem(name, "year")
         if stem is None:
             continue
-        others = [[other for other in columns if _stem(other, part) == stem] for part in ("month", "day")]
-        if all(others):
-            names = (name, others[0][0], others[1][0])
+        other_columns = [[other for other in columns if _stem(other, part) == stem] for part in ("month", "day")]
+        if all(other_columns):
+            names = (name, other_columns[0][0], other_columns[1][0])
             days = _of(names, columns)
             if days.values.notna().mean() > _SAME:
                 return days
@@ -100,11 +107,14 @@ def _triple(columns: Mapping[str, Column]) -> DayColumns | None:
 
 def _stem(name: str, part: str) -> str | None:
     """Words of a name without its word for a part of the day; None if it has none."""
-    words = column_names.normalized(name).split("_")
-    rest = [word for word in words if word not in _PARTS[part].split()]
-    return "_".join(rest) if len(rest) == len(words) - 1 else None
+    tokens = column_names.normalized(name).split("_")
+    rest = [word for word in tokens if word not in _PARTS[part].split()]
+    return "_".join(rest) if len(rest) == len(tokens) - 1 else None
 
 
-def _same(one: DayColumns, other: DayColumns) -> bool:
-    known = one.values.notna() & other.values.notna()
-    return bool(known.any() and (one.values[known].dt.normalize() == other.values[known].dt.normalize()).mean() > _SAME)
+def _same(first: DayColumns, second: DayColumns) -> bool:
+    is_known = first.values.notna() & second.values.notna()
+    return bool(
+        is_known.any()
+        and (first.values[is_known].dt.normalize() == second.values[is_known].dt.normalize()).mean() > _SAME
+    )

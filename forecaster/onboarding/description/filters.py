@@ -34,30 +34,32 @@ class RowFilter:
 
 def merged(*filters: RowFilter) -> RowFilter:
     """Combine all filters."""
-    where = {name: wanted for each in filters for name, wanted in each.where.items()}
-    question = next((each.question for each in filters if each.question), None)
-    return RowFilter(where, tuple(sentence for each in filters for sentence in each.evidence), question)
+    where = {name: condition for row_filter in filters for name, condition in row_filter.where.items()}
+    question = next((row_filter.question for row_filter in filters if row_filter.question), None)
+    return RowFilter(where, tuple(sentence for row_filter in filters for sentence in row_filter.evidence), question)
 
 
-def kinds(columns: Mapping[str, Column], taken: tuple[str, ...]) -> RowFilter:
+def kinds(columns: Mapping[str, Column], used_names: tuple[str, ...]) -> RowFilter:
     """Filter for rows of one measure and of actuals, if a column names measures, or plan and
     actual; and for rows of events that took place."""
     filters: list[RowFilter] = []
     for name, column in columns.items():
-        if name in taken or column.dates is not None or (column.are_numbers and not _is_flag(name)):
+        if name in used_names or column.dates is not None or (column.are_numbers and not _is_flag(name)):
             continue
         filters += filter(None, [_scenario(column), _metric(column), _states(column)])
-    texts = [each for each in filters if not any(_is_flag(name) for name in each.where)]
-    states = [each for each in texts if any("not" in wanted for wanted in each.where.values())]
-    return merged(*(each for each in filters if each in texts or not states))
+    texts = [row_filter for row_filter in filters if not any(_is_flag(name) for name in row_filter.where)]
+    states = [row_filter for row_filter in texts if any("not" in condition for condition in row_filter.where.values())]
+    return merged(*(row_filter for row_filter in filters if row_filter in texts or not states))
 
 
 def _scenario(column: Column) -> RowFilter | None:
-    words = {column_names.normalized(value): value for value in column.distinct[:_MOST_STATES]}
-    kept = [value for value in words.values() if column_names.is_word(value, "actual")]
-    if not kept or not any(column_names.is_word(value, "planned") for value in words.values()):
+    values = {column_names.normalized(value): value for value in column.distinct[:_MOST_STATES]}
+    actual_values = [value for value in values.values() if column_names.is_word(value, "actual")]
+    if not actual_values or not any(column_names.is_word(value, "planned") for value in values.values()):
         return None
-    return RowFilter({column.name: kept}, (f"rows with {written(column.name, {'not': kept})} are excluded",))
+    return RowFilter(
+        {column.name: actual_values}, (f"rows with {written(column.name, {'not': actual_values})} are excluded",)
+    )
 
 
 def _metric(column: Column) -> RowFilter | None:
@@ -89,10 +91,12 @@ def _states(column: Column) -> RowFilter | None:
             if yes
             else None
         )
-    gone = [value for value in column.distinct if column_names.is_word(value, "cancelled")]
-    if not gone or len(gone) == len(column.distinct):
+    cancellations = [value for value in column.distinct if column_names.is_word(value, "cancelled")]
+    if not cancellations or len(cancellations) == len(column.distinct):
         return None
-    return RowFilter({column.name: {"not": gone}}, (f"rows with {written(column.name, gone)} are excluded",))
+    return RowFilter(
+        {column.name: {"not": cancellations}}, (f"rows with {written(column.name, cancellations)} are excluded",)
+    )
 
 
 def _is_flag(name: str) -> bool:
@@ -119,13 +123,13 @@ def totals(column: Column, rows: Any) -> RowFilter:
         index=keys, columns="part", values="demand", aggfunc="sum", observed=True
     )
     relations = identities({str(name): table[name].to_numpy(float) for name in table})
-    sums = [each.total for each in relations if each.total]
+    sums = [relation.total for relation in relations if relation.total]
     if sums:
         return RowFilter(
             {column.name: {"not": sums}},
             (f"rows with {written(column.name, sums)} are excluded: the sum of the others",),
         )
-    partition = next((each for each in relations if each.total is None), None)
+    partition = next((relation for relation in relations if relation.total is None), None)
     if partition is None:
         return RowFilter()
     text = f"{' + '.join(partition.left)} equals {' + '.join(partition.right)} on every day: only one of the two counts"
@@ -137,19 +141,19 @@ def totals(column: Column, rows: Any) -> RowFilter:
 
 def mask(frame: Any, where: Mapping[str, Any]) -> Any:
     """Mark the rows that fulfill `where`."""
-    kept = pd.Series(True, index=frame.index)
-    for name, wanted in where.items():
-        listed = wanted["not"] if isinstance(wanted, Mapping) else wanted
+    is_match = pd.Series(True, index=frame.index)
+    for name, condition in where.items():
+        listed = condition["not"] if isinstance(condition, Mapping) else condition
         is_one = are_one_of(frame[name], [str(value) for value in listed])
-        kept &= ~is_one if isinstance(wanted, Mapping) else is_one
-    return kept
+        is_match &= ~is_one if isinstance(condition, Mapping) else is_one
+    return is_match
 
 
-def part_column(columns: Mapping[str, Column], keys: Any, taken: tuple[str, ...]) -> str | None:
+def part_column(columns: Mapping[str, Column], keys: Any, used_names: tuple[str, ...]) -> str | None:
     """Column that distinguishes the rows of a site and day, such as channels, products or, if most
     have a row, times of day."""
     for name, column in columns.items():
-        if name in taken or column.dates is not None or not 2 <= column.values.nunique() <= _MOST_PARTS:
+        if name in used_names or column.dates is not None or not 2 <= column.values.nunique() <= _MOST_PARTS:
             continue
         if column.are_numbers and not _numbers_parts(column.name):
             continue
@@ -179,14 +183,14 @@ def _version_question(column: Column) -> Question | None:
 
 def _total_question(column: Column) -> Question | None:
     """Question whether rows of a part named like a total count in addition to the others."""
-    named = [value for value in column.distinct if column_names.is_word(value, "total")]
-    if not named or len(column.distinct) < 3:
+    total_values = [value for value in column.distinct if column_names.is_word(value, "total")]
+    if not total_values or len(column.distinct) < 3:
         return None
     choices = (
-        Choice(f"{column.name}!={','.join(named)}", "only the parts"),
-        Choice(f"{column.name}={named[0]}", "only the total"),
+        Choice(f"{column.name}!={','.join(total_values)}", "only the parts"),
+        Choice(f"{column.name}={total_values[0]}", "only the total"),
         Choice(f"{column.name}={','.join(column.distinct[:20])}", "all rows, summed"),
     )
     return Question(
-        "where", f"'{named[0]}' of '{column.name}' looks like a total by its name: which rows count?", choices
+        "where", f"'{total_values[0]}' of '{column.name}' looks like a total by its name: which rows count?", choices
     )

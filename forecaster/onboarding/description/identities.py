@@ -40,13 +40,13 @@ def identities(numbers: Mapping[str, Any]) -> tuple[Identity, ...]:
     table = table[np.isfinite(table).all(axis=1)]
     if len(table) < max(_FEWEST_ROWS, len(names)):
         return ()
-    whole = [_whole(names, table, place) for place in range(len(names))]
+    exact_sums = [_whole(names, table, place) for place in range(len(names))]
     # exact sums first: those of rounded numbers are hard to distinguish from chance
     for tolerance in (1e-6, _TOLERANCE / 2):
         relations = [_identity(row, names, table) for row in _echelon(_null_space(table, tolerance))]
-        known = {each for each in [*whole, *relations] if each is not None}
-        if known:
-            return tuple(sorted(known, key=lambda each: (len(each.left), each.left)))
+        identity_set = {identity for identity in [*exact_sums, *relations] if identity is not None}
+        if identity_set:
+            return tuple(sorted(identity_set, key=lambda each: (len(each.left), each.left)))
     return ()
 
 
@@ -77,8 +77,8 @@ def _echelon(basis: Any) -> Any:
             continue
         matrix[[row, pivot]] = matrix[[pivot, row]]
         matrix[row] /= matrix[row, column]
-        others = np.arange(len(matrix)) != row
-        matrix[others] -= np.outer(matrix[others, column], matrix[row])
+        is_other = np.arange(len(matrix)) != row
+        matrix[is_other] -= np.outer(matrix[is_other, column], matrix[row])
         row += 1
     return matrix[:row]
 

@@ -64,8 +64,8 @@ class TableAnswers:
 
     def refuse_unknown_columns(self, names: Sequence[str], path: object) -> None:
         """Raise SpecError for an answer that names a column missing in the table."""
-        asked = {"--day": self.day or (), "--count": self.count or (), "--where": tuple(self.where)}
-        for option, columns in asked.items():
+        columns_by_option = {"--day": self.day or (), "--count": self.count or (), "--where": tuple(self.where)}
+        for option, columns in columns_by_option.items():
             for name in columns:
                 if name not in names and not (option == "--count" and name == ROW_COUNT):
                     raise SpecError(f"{path}: found '{name}' in {option}; wanted one of the columns {', '.join(names)}")
@@ -85,23 +85,23 @@ def condition(text: str) -> tuple[str, Any]:
     return name.strip(), {"not": listed} if mark == "!=" else listed
 
 
-def written(name: str, wanted: Any) -> str:
+def written(name: str, row_condition: Any) -> str:
     """A condition of `demand.where` in the notation of the command line."""
-    if isinstance(wanted, Mapping):
-        return f"{name}!={','.join(map(str, wanted['not']))}"
-    return f"{name}={','.join(map(str, wanted))}"
+    if isinstance(row_condition, Mapping):
+        return f"{name}!={','.join(map(str, row_condition['not']))}"
+    return f"{name}={','.join(map(str, row_condition))}"
 
 
 def options(answers: TableAnswers) -> list[str]:
     """Command line arguments that give these answers."""
-    words: list[str] = []
+    arguments: list[str] = []
     for part, value in (("rows", answers.rows), ("site", answers.site)):
-        words += [f"--{part}", value] if value is not None else []
+        arguments += [f"--{part}", value] if value is not None else []
     for part, names in (("day", answers.day), ("count", answers.count)):
-        words += [f"--{part}", ",".join(names)] if names is not None else []
-    for name, wanted in answers.where.items():
-        words += ["--where", written(name, wanted)]
-    return [shlex.quote(word) for word in words]
+        arguments += [f"--{part}", ",".join(names)] if names is not None else []
+    for name, row_condition in answers.where.items():
+        arguments += ["--where", written(name, row_condition)]
+    return [shlex.quote(word) for word in arguments]
 
 
 class OpenQuestions(SpecError):
@@ -113,5 +113,7 @@ class OpenQuestions(SpecError):
         lines = [f"{path}: the table has open questions; nothing was written"]
         for question in questions:
             lines.append(f"  {question.text}")
-            lines += [f"    --{question.part} {shlex.quote(each.answer)}: {each.evidence}" for each in question.choices]
+            lines += [
+                f"    --{question.part} {shlex.quote(choice.answer)}: {choice.evidence}" for choice in question.choices
+            ]
         super().__init__("\n".join([*lines, "wanted the answers, as in:", f"  {command}"]))

@@ -58,10 +58,10 @@ class Description:
             return "count"
         if self.recorded_at is not None:
             return "none"
-        known = self.rows[self.rows["demand"].notna()]
-        depot_day = pd.DataFrame({name: pd.factorize(known[name])[0] for name in ("depot", "day")})
+        counted_rows = self.rows[self.rows["demand"].notna()]
+        depot_day = pd.DataFrame({name: pd.factorize(counted_rows[name])[0] for name in ("depot", "day")})
         several = depot_day.duplicated(keep=False).to_numpy()
-        parts = known[several].groupby(["depot", "day"], observed=True)
+        parts = counted_rows[several].groupby(["depot", "day"], observed=True)
         differing = (
             int(((parts["demand"].nunique() > 1) | (parts["moment"].nunique() > 1)).sum()) if several.any() else 0
         )
@@ -70,13 +70,13 @@ class Description:
     @property
     def answers(self) -> TableAnswers:
         """Decisions as answers on the command line, with the likeliest choice for each question."""
-        site, chosen = self.depot_column, (self.demand_column or ROW_COUNT,)
+        site, count_names = self.depot_column, (self.demand_column or ROW_COUNT,)
         if self.layout == "depots":
-            site, chosen = ONE_A_COLUMN, tuple(self.rows["depot"].unique())
+            site, count_names = ONE_A_COLUMN, tuple(self.rows["depot"].unique())
         elif self.layout == "single":
             site = self.rows["depot"].iloc[0] or NO_COLUMN
-        kind = "events" if chosen == (ROW_COUNT,) else "readings"
-        count = chosen if self.layout != "days" else None
+        kind = "events" if count_names == (ROW_COUNT,) else "readings"
+        count = count_names if self.layout != "days" else None
         answers = TableAnswers(kind, site, self.day.names or None, count, dict(self.where))
         for question in self.questions:
             answers = answers.answered(question.part, question.choices[0].answer)

@@ -44,13 +44,13 @@ class SiteColumn:
     question: Question | None = None
 
 
-def choose(by_name: Mapping[str, Column], days: Any, taken: Sequence[str]) -> SiteColumn:
+def choose(by_name: Mapping[str, Column], days: Any, used_names: Sequence[str]) -> SiteColumn:
     """Choose the column that names the site: by its name if its values fit, else by its values
     alone if no other column fits as well."""
-    names = [name for name in by_name if name not in taken and _may_name(by_name[name])]
-    named = [name for name in column_names.best(names, "depot") if _fits_name(by_name[name], days)]
-    if named:
-        return _by_name([by_name[name] for name in named], [by_name[name] for name in names], days)
+    names = [name for name in by_name if name not in used_names and _may_name(by_name[name])]
+    fitting_names = [name for name in column_names.best(names, "depot") if _fits_name(by_name[name], days)]
+    if fitting_names:
+        return _by_name([by_name[name] for name in fitting_names], [by_name[name] for name in names], days)
     if days.nunique() >= _NEARLY_ALL * len(days):
         return SiteColumn(None, "one row a day")
     likely = [by_name[name] for name in names if _fits_values(by_name[name], days)]
@@ -79,8 +79,8 @@ def presence(column: Column, days: Any) -> float:
     """Share of the days with rows of a value within its span, weighted by rows."""
     codes, _ = pd.factorize(column.values)
     numbers = pd.factorize(days, sort=True)[0]
-    known = (codes >= 0) & (numbers >= 0)
-    rows = pd.DataFrame({"value": codes[known], "day": numbers[known]})
+    is_known = (codes >= 0) & (numbers >= 0)
+    rows = pd.DataFrame({"value": codes[is_known], "day": numbers[is_known]})
     if not len(rows):
         return 0.0
     grouped = rows.groupby("value")["day"]
@@ -126,12 +126,12 @@ def _fits_values(column: Column, days: Any) -> bool:
     return 2 <= values <= max(len(days) / 5, 2) and presence(column, days) > least
 
 
-def _by_name(named: list[Column], all_of_them: list[Column], days: Any) -> SiteColumn:
-    best = min(named, key=lambda column: (columns.repeats(column, days) > 0.5, named.index(column)))
+def _by_name(candidates: list[Column], all_of_them: list[Column], days: Any) -> SiteColumn:
+    best = min(candidates, key=lambda column: (columns.repeats(column, days) > 0.5, candidates.index(column)))
     within = columns.depot_of_area(best, all_of_them, days)
     if within is not None:
         return SiteColumn(within, f"each is in one '{best.name}'")
-    rivals = [column for column in named if column is not best and _is_rival(column, best)]
+    rivals = [column for column in candidates if column is not best and _is_rival(column, best)]
     if not rivals:
         return SiteColumn(best, "by its name")
     choices = tuple(Choice(column.name, _values(column)) for column in (best, *rivals))
@@ -140,13 +140,13 @@ def _by_name(named: list[Column], all_of_them: list[Column], days: Any) -> SiteC
 
 def _is_rival(column: Column, best: Column) -> bool:
     """True if its name denotes a site as well, and neither column names areas of the other's sites."""
-    ranks = [column_names.rank(each.name, "depot") >= column_names.INEXACT for each in (column, best)]
+    ranks = [column_names.rank(candidate.name, "depot") >= column_names.INEXACT for candidate in (column, best)]
     if ranks[0] > ranks[1] or column_names.says(column.name, "area"):
         return False
     return not columns.constant_a_depot(column, best.values) and not columns.constant_a_depot(best, column.values)
 
 
 def _values(column: Column) -> str:
-    shown = ", ".join(column.distinct[:3])
+    examples = ", ".join(column.distinct[:3])
     more = len(column.distinct) - 3
-    return f"its values: {shown}" + (f" and {more} more" if more > 0 else "")
+    return f"its values: {examples}" + (f" and {more} more" if more > 0 else "")

@@ -40,20 +40,20 @@ def describe(table: FileTable, answers: TableAnswers | None = None) -> Descripti
     of_kinds = filters.kinds(columns.of(table), tuple(answers.where))
     row_filter = filters.merged(filters.RowFilter(answers.where), of_kinds)
     if row_filter.where:
-        kept = filters.mask(table.frame, row_filter.where)
-        if not kept.any():
+        is_match = filters.mask(table.frame, row_filter.where)
+        if not is_match.any():
             raise SpecError(
                 f"{table.path}: found no row that matches {dict(row_filter.where)}; wanted values in the file"
             )
-        table = replace(table, frame=table.frame[kept].reset_index(drop=True))
+        table = replace(table, frame=table.frame[is_match].reset_index(drop=True))
     by_name = columns.of(table)
     wide.refuse_times(_numeric(by_name, set()), table.path)
-    found = days.candidates(by_name, answers)
-    if not found:
+    day_columns = days.candidates(by_name, answers)
+    if not day_columns:
         raise SpecError(f"{table.path}: found no date column; {_looked_at(table)}; wanted one with dates such as "
                         "2024-03-05 or 05.03.2024")  # fmt: skip
-    _refuse_text_days(table, by_name, found[0])
-    description = _described(table, by_name, found, answers)
+    _refuse_text_days(table, by_name, day_columns[0])
+    description = _described(table, by_name, day_columns, answers)
     questions = [*filter(None, [row_filter.question]), *description.questions]
     notes = (*row_filter.evidence, *description.notes)
     return replace(
@@ -62,76 +62,80 @@ def describe(table: FileTable, answers: TableAnswers | None = None) -> Descripti
 
 
 def _described(
-    table: FileTable, by_name: dict[str, Column], found: list[DayColumns], answers: TableAnswers
+    table: FileTable, by_name: dict[str, Column], day_columns: list[DayColumns], answers: TableAnswers
 ) -> Description:
-    day = found[0]
-    taken = [name for each in found for name in each.names]
-    site = _site(by_name, day, taken, answers)
+    day = day_columns[0]
+    day_names = [name for candidate in day_columns for name in candidate.names]
+    site = _site(by_name, day, day_names, answers)
     filled = _filled_down(site.column, by_name, day) if site.column else None
     if site.column is None:
-        description = _without_site(table, by_name, day, taken, answers)
+        description = _without_site(table, by_name, day, day_names, answers)
     else:
-        description = _long(table, by_name, day, taken, filled or site.column, answers)
+        description = _long(table, by_name, day, day_names, filled or site.column, answers)
         description = replace(description, fill_down=filled is not None)
     questions = [site.question, *description.questions]
-    if _is_day_open(found, description.aggregate == "count"):
-        questions.insert(0, days.question(found))
-    elif len(found) > 1:
-        others = [name for each in found[1:] for name in each.names]
+    if _is_day_open(day_columns, description.aggregate == "count"):
+        questions.insert(0, days.question(day_columns))
+    elif len(day_columns) > 1:
+        rivals = [name for candidate in day_columns[1:] for name in candidate.names]
         remark = (
-            f"'{day.answer}' is the date column; {columns.listed(others)} also contain{'s' * (len(others) == 1)} dates"
+            f"'{day.answer}' is the date column; {columns.listed(rivals)} also contain{'s' * (len(rivals) == 1)} dates"
         )
         description = replace(description, notes=(*description.notes, remark))
     return replace(description, questions=tuple(filter(None, questions)))
 
 
-def _site(by_name: dict[str, Column], day: DayColumns, taken: Sequence[str], answers: TableAnswers) -> sites.SiteColumn:
+def _site(
+    by_name: dict[str, Column], day: DayColumns, day_names: Sequence[str], answers: TableAnswers
+) -> sites.SiteColumn:
     if answers.site is None:
-        return sites.choose(by_name, day.values, taken)
+        return sites.choose(by_name, day.values, day_names)
     return sites.SiteColumn(by_name.get(answers.site), "as answered")
 
 
 def _filled_down(site: Column, by_name: Mapping[str, Column], day: DayColumns) -> Column | None:
     """Column of sites, often blank, with each blank cell filled from the one above; None unless
     this gives one row per site and day, or another column shows that both rows belong to one order."""
-    words = parsing.words(site.values)
-    blank = words == ""
+    texts = parsing.words(site.values)
+    blank = texts == ""
     if blank.mean() < _BLANK:
         return None
-    filled = Column(site.name, words.where(~blank).ffill())
+    filled = Column(site.name, texts.where(~blank).ffill())
     is_whole = columns.repeats(filled, day.values) < _BLANK
-    others = (parsing.words(column.values) for column in by_name.values() if column.name != site.name)
-    return filled if is_whole or any(_numbers_blocks(other, blank) for other in others) else None
+    other_texts = (parsing.words(column.values) for column in by_name.values() if column.name != site.name)
+    return filled if is_whole or any(_numbers_blocks(other, blank) for other in other_texts) else None
 
 
-def _numbers_blocks(words: Any, blank: Any) -> bool:
+def _numbers_blocks(texts: Any, blank: Any) -> bool:
     """True if a column has one value in each row with a site and the blank rows below it, as an
     order number does."""
-    is_same = words == words.shift()
+    is_same = texts == texts.shift()
     return bool(is_same[blank].mean() > 1 - _BLANK and is_same[~blank].mean() < _BLANK)
 
 
-def _is_day_open(found: list[DayColumns], is_event: bool) -> bool:
+def _is_day_open(day_columns: list[DayColumns], is_event: bool) -> bool:
     """True if several columns of days differ, and neither a name nor one row per day decides."""
-    if len(found) < 2:
+    if len(day_columns) < 2:
         return False
-    exact = [each for each in found if column_names.rank(each.names[0], "date") < column_names.INEXACT]
-    return is_event or len(exact) != 1 or exact[0] is not found[0]
+    exact = [
+        candidate for candidate in day_columns if column_names.rank(candidate.names[0], "date") < column_names.INEXACT
+    ]
+    return is_event or len(exact) != 1 or exact[0] is not day_columns[0]
 
 
 def _long(
     table: FileTable,
     by_name: dict[str, Column],
     day: DayColumns,
-    taken: Sequence[str],
+    day_names: Sequence[str],
     depot: Column,
     answers: TableAnswers,
 ) -> Description:
-    names = [name for name in _numeric(by_name, {*taken, depot.name}) if by_name[name].dates is None]
+    names = [name for name in _numeric(by_name, {*day_names, depot.name}) if by_name[name].dates is None]
     daily = [name for name in names if not columns.constant_a_depot(by_name[name], depot.values)] or names
     rows = counts.SiteRows(depot.values, day.values, day.moments)
     snapshot = _snapshot(by_name, rows, day, depot)
-    rows = _with_parts(table, by_name, rows, (*taken, depot.name))
+    rows = _with_parts(table, by_name, rows, (*day_names, depot.name))
     if snapshot is not None:
         rows = replace(rows, part=snapshot)
     count = _count(by_name, daily, rows, answers)
@@ -163,10 +167,10 @@ def _without_totals(
     if not result.where:
         return replace(description, questions=questions)
     frame = pd.DataFrame({name: by_name[name].values for name in result.where})
-    kept = filters.mask(frame, result.where).to_numpy()
+    is_match = filters.mask(frame, result.where).to_numpy()
     return replace(
         description,
-        rows=description.rows[kept].reset_index(drop=True),
+        rows=description.rows[is_match].reset_index(drop=True),
         where=result.where,
         notes=(*description.notes, *result.evidence),
         questions=questions,
@@ -184,20 +188,20 @@ def _snapshot(by_name: dict[str, Column], rows: counts.SiteRows, day: DayColumns
             continue
         keys = rows.keys().assign(version=pd.factorize(column.values)[0])
         reported = notation.days(column.values, column.dates.form)
-        known = reported.notna() & day.values.notna()
-        is_later = (reported[known] >= day.values[known]).mean() > 0.98 if known.any() else False
+        is_known = reported.notna() & day.values.notna()
+        is_later = (reported[is_known] >= day.values[is_known]).mean() > 0.98 if is_known.any() else False
         if is_later and not keys.duplicated(["site", "day", "version"]).mean() > _REPEATED:
             return name
     return None
 
 
 def _with_parts(
-    table: FileTable, by_name: dict[str, Column], rows: counts.SiteRows, taken: Sequence[str]
+    table: FileTable, by_name: dict[str, Column], rows: counts.SiteRows, used_names: Sequence[str]
 ) -> counts.SiteRows:
     if not rows.are_several:
         return rows
     orders = tuple(columns.order_numbers(table))
-    part = None if orders else filters.part_column(by_name, rows.keys(), tuple(taken))
+    part = None if orders else filters.part_column(by_name, rows.keys(), tuple(used_names))
     return replace(rows, orders=orders, part=part)
 
 
@@ -221,25 +225,25 @@ def _of_count(by_name: dict[str, Column], count: counts.Count, day: DayColumns, 
 
 
 def _without_site(
-    table: FileTable, by_name: dict[str, Column], day: DayColumns, taken: Sequence[str], answers: TableAnswers
+    table: FileTable, by_name: dict[str, Column], day: DayColumns, day_names: Sequence[str], answers: TableAnswers
 ) -> Description:
     """One column per depot, or one series, if no column names depots."""
-    names = [name for name in _numeric(by_name, {*taken}) if by_name[name].dates is None]
-    rows = _with_parts(table, by_name, counts.SiteRows("", day.values, day.moments), taken)
-    chosen = _wide(by_name, names, rows, answers)
-    if chosen is None or not chosen.names:
+    names = [name for name in _numeric(by_name, {*day_names}) if by_name[name].dates is None]
+    rows = _with_parts(table, by_name, counts.SiteRows("", day.values, day.moments), day_names)
+    count_columns = _wide(by_name, names, rows, answers)
+    if count_columns is None or not count_columns.names:
         is_stock = counts.hold_stock(names) and rows.are_regular(np.zeros(len(rows.days)))
         if answers.count is None and (not rows.are_several or is_stock):
             raise SpecError(f"{table.path}: found no count column; {_looked_at(table)}; wanted one with daily counts")
-        evidence = chosen.evidence if chosen else "each row is one order: there is no column of counts"
-        count = counts.Count(None, evidence, chosen.question if chosen else None)
+        evidence = count_columns.evidence if count_columns else "each row is one order: there is no column of counts"
+        count = counts.Count(None, evidence, count_columns.question if count_columns else None)
         return replace(_of_count(by_name, count, day, _name_of_site(answers)), layout="single", part=rows.part)
-    if not chosen.are_sites:
-        count = counts.Count(by_name[chosen.names[0]], chosen.evidence, chosen.question)
+    if not count_columns.are_sites:
+        count = counts.Count(by_name[count_columns.names[0]], count_columns.evidence, count_columns.question)
         description = replace(_of_count(by_name, count, day, _name_of_site(answers)), layout="single", part=rows.part)
-        description = replace(description, notes=_left_out(chosen))
+        description = replace(description, notes=_left_out(count_columns))
         return _without_totals(description, by_name, None, answers)
-    return _wide_sites(table, by_name, day, chosen)
+    return _wide_sites(table, by_name, day, count_columns)
 
 
 def _wide(
@@ -254,28 +258,30 @@ def _wide(
 
 
 def _wide_sites(
-    table: FileTable, by_name: dict[str, Column], day: DayColumns, chosen: wide.CountColumns
+    table: FileTable, by_name: dict[str, Column], day: DayColumns, count_columns: wide.CountColumns
 ) -> Description:
-    marks = columns.marks(by_name[chosen.names[0]], by_name)
+    marks = columns.marks(by_name[count_columns.names[0]], by_name)
     rows = pd.concat(
-        [rows_of(name, day.values, by_name[name].numbers(marks), day.moments) for name in chosen.names],
+        [rows_of(name, day.values, by_name[name].numbers(marks), day.moments) for name in count_columns.names],
         ignore_index=True,
     )
-    ignored = tuple(name for name in table.columns if name not in chosen.names and name not in day.names)
-    doubtful = [name for name in chosen.names if wide.is_doubtful(name)]
-    notes = _left_out(replace(chosen, others={n: chosen.others.get(n, "no counts") for n in ignored if n in by_name}))
+    ignored = tuple(name for name in table.columns if name not in count_columns.names and name not in day.names)
+    doubtful = [name for name in count_columns.names if wide.is_doubtful(name)]
+    notes = _left_out(
+        replace(count_columns, others={n: count_columns.others.get(n, "no counts") for n in ignored if n in by_name})
+    )
     if doubtful:
         notes = (*notes, f"treated as depots because of their counts, despite their names: {columns.listed(doubtful)}")
-    questions = (chosen.question,) if chosen.question else ()
+    questions = (count_columns.question,) if count_columns.question else ()
     return Description(
-        "depots", None, day, None, chosen.evidence, marks, ignored, rows, notes=notes, questions=questions
+        "depots", None, day, None, count_columns.evidence, marks, ignored, rows, notes=notes, questions=questions
     )
 
 
-def _left_out(chosen: wide.CountColumns) -> tuple[str, ...]:
-    if not chosen.others:
+def _left_out(count_columns: wide.CountColumns) -> tuple[str, ...]:
+    if not count_columns.others:
         return ()
-    return (f"not used: {', '.join(f'{name!r} ({why})' for name, why in chosen.others.items())}",)
+    return (f"not used: {', '.join(f'{name!r} ({why})' for name, why in count_columns.others.items())}",)
 
 
 def _name_of_site(answers: TableAnswers) -> str:
@@ -287,9 +293,9 @@ def _days_as_columns(table: FileTable, by_name: dict[str, Column], headers: list
     form = notation.date_form(pd.Series(headers))
     if form is None:
         raise SpecError(f"{table.path}: found column names that are dates in different formats; wanted one format")
-    others = [name for name in by_name if name not in headers]
-    words = [name for name in others if not column_names.says(name, "total")]
-    depots = column_names.best(words, "depot") or words
+    other_names = [name for name in by_name if name not in headers]
+    candidates = [name for name in other_names if not column_names.says(name, "total")]
+    depots = column_names.best(candidates, "depot") or candidates
     if not depots:
         raise SpecError(f"{table.path}: found one column per day, but none that names the depot; {_looked_at(table)}")
     depot = by_name[depots[0]]
@@ -319,8 +325,8 @@ def _refuse_text_days(table: FileTable, by_name: dict[str, Column], day: DayColu
         )
 
 
-def _numeric(by_name: dict[str, Column], taken: set[str]) -> list[str]:
-    return [name for name, column in by_name.items() if name not in taken and column.are_numbers]
+def _numeric(by_name: dict[str, Column], used_names: set[str]) -> list[str]:
+    return [name for name, column in by_name.items() if name not in used_names and column.are_numbers]
 
 
 def _looked_at(table: FileTable) -> str:

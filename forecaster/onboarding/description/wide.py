@@ -45,11 +45,11 @@ def choose(by_name: Mapping[str, Column], names: Sequence[str], rows: counts.Sit
     numbers = {name: columns.numbers(by_name[name], by_name).to_numpy(float) for name in names}
     plain, reasons = _without_other_measures(by_name, names, numbers, rows)
     relations = identities({name: numbers[name] for name in names if name in plain or _is_total(name)})
-    totals = {each.total: each for each in relations if each.total}
+    totals = {relation.total: relation for relation in relations if relation.total}
     for name in totals:
         reasons[name] = "the sum of the others"
     parts = [name for name in plain if name not in totals]
-    if partition := next((each for each in relations if _splits(each, parts)), None):
+    if partition := next((relation for relation in relations if _splits(relation, parts)), None):
         return _of_partitions(partition, totals, reasons)
     if len(parts) < 2:
         return _single(by_name, plain or names, rows, reasons)
@@ -66,27 +66,27 @@ def _of_partitions(partition: Identity, totals: Mapping[str, Identity], reasons:
     both = f"{_plus(partition.left)} equals {_plus(partition.right)} in every row: only one of the two counts"
     if totals:
         total = next(iter(totals))
-        others = dict.fromkeys((*partition.left, *partition.right), "part of the total")
-        others |= {name: why for name, why in reasons.items() if name != total}
-        return CountColumns((total,), f"the total; {both}", False, others)
+        other_reasons = dict.fromkeys((*partition.left, *partition.right), "part of the total")
+        other_reasons |= {name: why for name, why in reasons.items() if name != total}
+        return CountColumns((total,), f"the total; {both}", False, other_reasons)
     choices = tuple(Choice(",".join(group), "one column per site") for group in (partition.left, partition.right))
     question = Question("count", both, choices)
-    others = dict.fromkeys(partition.right, "the other partition") | reasons
-    return CountColumns(partition.left, both, True, others, question)
+    other_reasons = dict.fromkeys(partition.right, "the other partition") | reasons
+    return CountColumns(partition.left, both, True, other_reasons, question)
 
 
 def _single(
     by_name: Mapping[str, Column], names: Sequence[str], rows: counts.SiteRows, reasons: Mapping[str, str]
 ) -> CountColumns | None:
     """One series, whose count is chosen as in a table of readings."""
-    chosen = counts.choose(by_name, [*dict.fromkeys(names)], rows)
-    if chosen.column is None:
-        if chosen.question is None:
+    count = counts.choose(by_name, [*dict.fromkeys(names)], rows)
+    if count.column is None:
+        if count.question is None:
             return None
-        return CountColumns((), chosen.evidence, False, reasons, chosen.question)
-    others = dict.fromkeys(names, "not the count") | dict(reasons)
-    others.pop(chosen.column.name, None)
-    return CountColumns((chosen.column.name,), chosen.evidence, False, others, chosen.question)
+        return CountColumns((), count.evidence, False, reasons, count.question)
+    other_reasons = dict.fromkeys(names, "not the count") | dict(reasons)
+    other_reasons.pop(count.column.name, None)
+    return CountColumns((count.column.name,), count.evidence, False, other_reasons, count.question)
 
 
 def _without_other_measures(
@@ -107,8 +107,8 @@ def _without_other_measures(
     pool = [*plain, *(name for name in reasons if _counts_something(by_name[name], numbers[name][order], days))]
     for name in [name for name in pool if name not in plain]:
         rest = [numbers[other] for other in pool if other != name]
-        beside = np.nansum(rest, axis=0) if rest else np.zeros(len(order))
-        if _may_be_site(name, numbers[name][order], beside[order]):
+        other_sum = np.nansum(rest, axis=0) if rest else np.zeros(len(order))
+        if _may_be_site(name, numbers[name][order], other_sum[order]):
             plain.append(name)
             del reasons[name]
     return [name for name in names if name in plain], reasons
@@ -127,9 +127,9 @@ def _counts_something(column: Column, values: Any, days: Any) -> bool:
     return columns.is_of_counts(column) and not column.is_flag and not _is_of_the_calendar(values, days)
 
 
-def _may_be_site(name: str, values: Any, others: Any) -> bool:
-    is_large = column_names.says(name, "total") and np.nanmean(values) > 0.7 * np.nanmean(others)
-    return _moves_with(values, others) and not is_large
+def _may_be_site(name: str, values: Any, other_counts: Any) -> bool:
+    is_large = column_names.says(name, "total") and np.nanmean(values) > 0.7 * np.nanmean(other_counts)
+    return _moves_with(values, other_counts) and not is_large
 
 
 def _are_measures(by_name: Mapping[str, Column], names: Sequence[str], numbers: Mapping[str, Any]) -> bool:
@@ -150,9 +150,9 @@ def _whether_sites(parts: Sequence[str], totals: Sequence[str]) -> Question | No
     if not things:
         return None
     sites = Choice(",".join(parts), "one column per site")
-    whole = [Choice(name, "one site: the sum of the others") for name in totals]
-    single = [] if whole else [Choice(name, "one site: this column alone") for name in parts[:3]]
-    choices = (*whole, sites) if whole else (sites, *single)
+    total_choices = [Choice(name, "one site: the sum of the others") for name in totals]
+    single = [] if total_choices else [Choice(name, "one site: this column alone") for name in parts[:3]]
+    choices = (*total_choices, sites) if total_choices else (sites, *single)
     return Question("count", f"are the columns sites, or counts of one site: {listed(list(parts))}?", choices)
 
 
@@ -188,12 +188,12 @@ def _plus(names: Sequence[str]) -> str:
     return " + ".join(names)
 
 
-def _moves_with(values: Any, others: Any) -> bool:
-    steps, beside = np.diff(values), np.diff(others)
-    known = np.isfinite(steps) & np.isfinite(beside)
-    if known.sum() < 2 or not steps[known].std() or not beside[known].std():
+def _moves_with(values: Any, other_values: Any) -> bool:
+    steps, other_steps = np.diff(values), np.diff(other_values)
+    is_known = np.isfinite(steps) & np.isfinite(other_steps)
+    if is_known.sum() < 2 or not steps[is_known].std() or not other_steps[is_known].std():
         return False
-    return bool(np.corrcoef(steps[known], beside[known])[0, 1] > _ALIKE)
+    return bool(np.corrcoef(steps[is_known], other_steps[is_known])[0, 1] > _ALIKE)
 
 
 def _is_of_the_calendar(values: Any, days: Any) -> bool:

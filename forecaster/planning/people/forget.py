@@ -36,8 +36,8 @@ def forget(spec: Spec, depot_id: str, person: str, *, by: str) -> Mapping[str, i
         seal = keys.sealing(spec.paths.folder)
         counts = {"plans of the week": plan_rows.forget_person(connection, spec.name, depot_id, person, seal)}
         for name, table in {"days set or answered": tables.person_days, "links": tables.links}.items():
-            here = (table.c.pipeline == spec.name, table.c.depot_id == depot_id, table.c.person == person)
-            counts[name] = connection.execute(table.delete().where(*here)).rowcount
+            filters = (table.c.pipeline == spec.name, table.c.depot_id == depot_id, table.c.person == person)
+            counts[name] = connection.execute(table.delete().where(*filters)).rowcount
         counts["sentences of the audit"] = _redact(connection, spec.name, depot_id, person)
         if not any(counts.values()):
             raise NoSuchRow(f"found {person!r}, wanted a person whom the ledger names at {depot_id!r}")

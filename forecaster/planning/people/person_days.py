@@ -86,8 +86,8 @@ def withdraw(
 ) -> int:
     """Withdraw the binding rows of a person's day, or rows of other kinds, and return their number."""
     row = _TABLE.c
-    here = (row.pipeline == pipeline, row.depot_id == cell[0], row.target_date == cell[1], row.person == person)
-    change = _TABLE.update().where(*here, row.kind.in_(kinds), row.withdrawn_at.is_(None))
+    filters = (row.pipeline == pipeline, row.depot_id == cell[0], row.target_date == cell[1], row.person == person)
+    change = _TABLE.update().where(*filters, row.kind.in_(kinds), row.withdrawn_at.is_(None))
     return connection.execute(change.values(withdrawn_at=at)).rowcount
 
 
@@ -142,8 +142,8 @@ def read_last_edit(
     last = [row for row in edits if row.at == edits[-1].at]
 
     def before(row: sa.Row[Any]) -> PersonDay | None:
-        same = [each for each in rows if (each.target_date, each.person) == (row.target_date, row.person)]
-        earlier = [each for each in same if each.at < row.at]
+        same = [edit for edit in rows if (edit.target_date, edit.person) == (row.target_date, row.person)]
+        earlier = [edit for edit in same if edit.at < row.at]
         return _person_day(earlier[-1]) if earlier else None
 
     return [(_person_day(row), before(row)) for row in last]
@@ -177,8 +177,8 @@ def _rows(
 ) -> Sequence[sa.Row[Any]]:
     """Rows from a day on that were not withdrawn, oldest first."""
     row = _TABLE.c
-    here = (row.pipeline == pipeline, row.target_date >= since, row.kind.in_(kinds), row.withdrawn_at.is_(None))
-    query = sa.select(_TABLE).where(*here)
+    filters = (row.pipeline == pipeline, row.target_date >= since, row.kind.in_(kinds), row.withdrawn_at.is_(None))
+    query = sa.select(_TABLE).where(*filters)
     if depot_id is not None:
         query = query.where(row.depot_id == depot_id)
     return connection.execute(query.order_by(row.at)).all()

@@ -77,10 +77,10 @@ def reassigned(publication: Publication, assigned: Assigned, wishes: Wishes) -> 
     """Depots whose plans follow shifts set by hand, or wishes, other than these."""
     depots, days = set(), {day.target_date for depot in publication.depots[:1] for day in depot.days}
     for plan in publication.plans:
-        wanted, wished = assigned.get(plan.depot_id, {}), wishes.get(plan.depot_id, {})
+        by_hand, wished = assigned.get(plan.depot_id, {}), wishes.get(plan.depot_id, {})
         for who in plan.positions:
             if days & {*who.wishes} != days & {*wished.get(who.name, ())} or who.assigned != tuple(
-                each for each in wanted.get(who.name, ()) if each[0] in days
+                shift for shift in by_hand.get(who.name, ()) if shift[0] in days
             ):
                 depots.add(plan.depot_id)
     return depots

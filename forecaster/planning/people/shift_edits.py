@@ -140,8 +140,8 @@ def take(
         answers = person_days.read_answers(connection, spec.name, target_date, depot_id)
         offers = [row for row, _shift in offered(week.before, answers, target_date) if row.shift == shift]
         if not offers or any(duty.date == target_date for duty in _person(week.before, person).duties):
-            words = {"shift": shift, "day": target_date}
-            raise OverrideError(_("the shift {shift} on {day} is not offered to you any more", **words))
+            values = {"shift": shift, "day": target_date}
+            raise OverrideError(_("the shift {shift} on {day} is not offered to you any more", **values))
         first = min(offers, key=lambda row: row.at).person
         edits = [ShiftEdit(first, target_date, ""), ShiftEdit(person, target_date, shift)]
         person_days.withdraw(connection, spec.name, (depot_id, target_date), first, at, ("offered",))
@@ -278,15 +278,15 @@ class _EditedWeek:
         publication = records.whole(connection, head)
         plan = next((plan for plan in publication.plans if plan.depot_id == depot_id), None)
         if plan is None:
-            wanted = _("depot: found {depot}, wanted a depot whose people are planned", depot=repr(depot_id))
-            raise OverrideError(wanted)
+            message = _("depot: found {depot}, wanted a depot whose people are planned", depot=repr(depot_id))
+            raise OverrideError(message)
         assigned, wishes = person_days.read_decisions(connection, spec.name, publication.cutoff)
         of_depot = assigned.get(depot_id, {}), wishes.get(depot_id, {})
         overrides = override_table.read_overrides(connection, spec.name, publication.cutoff)
         active = active_overrides(overrides, as_of_day(publication))
         inputs = saved_inputs.read(spec.paths.saved_inputs, publication.desk)
-        told = refresh.told_crews(connection, spec.name, inputs.staffing, publication.cutoff)
-        roster = refresh.overridden_roster(publication, active, inputs, at, told)
+        binding_crews = refresh.told_crews(connection, spec.name, inputs.staffing, publication.cutoff)
+        roster = refresh.overridden_roster(publication, active, inputs, at, binding_crews)
         depot = next(depot for depot in publication.depots if depot.depot_id == depot_id)
         return cls(spec, publication, head.publication_id, depot, plan, *of_depot, inputs, roster, at)
 

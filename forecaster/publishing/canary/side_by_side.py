@@ -82,17 +82,17 @@ def _with_canary(result: ForecastResult, trial: CanaryTrial, spec: Spec, knowled
     canary, predictor = forecast_of_bundle(spec, choice, knowledge, result.panel)
     if canary.forecast.levels != result.forecast.levels:
         template = N_("it forecasts the quantiles {levels}, the champion {others}")
-        levels, others = canary.forecast.levels, result.forecast.levels
-        raise BundleError(sentence(template, levels=str(levels), others=str(others)))
+        levels, champion_levels = canary.forecast.levels, result.forecast.levels
+        raise BundleError(sentence(template, levels=str(levels), others=str(champion_levels)))
     _require_parity(predictor, canary.panel)
     _require_speed(predictor, canary.panel, canary.seconds, result.seconds)
     cohort = trial.cohort & {*result.panel.depot_ids}
     is_shown = np.array([depot in cohort for depot in result.panel.depot_ids], bool)
-    said = result.forecast
-    quantiles = np.where(is_shown[:, None, None], canary.forecast.quantiles, said.quantiles)
-    strangers = (result.strangers - cohort) | (canary.strangers & cohort)
-    shown = replace(said, quantiles=quantiles.astype(said.quantiles.dtype))
-    return replace(result, forecast=shown, strangers=strangers, beside=Beside(said, canary, cohort))
+    champion = result.forecast
+    quantiles = np.where(is_shown[:, None, None], canary.forecast.quantiles, champion.quantiles)
+    unknown_depots = (result.strangers - cohort) | (canary.strangers & cohort)
+    shown_forecast = replace(champion, quantiles=quantiles.astype(champion.quantiles.dtype))
+    return replace(result, forecast=shown_forecast, strangers=unknown_depots, beside=Beside(champion, canary, cohort))
 
 
 def _require_parity(predictor: Predictor, panel: Panel) -> None:

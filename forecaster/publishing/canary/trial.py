@@ -133,8 +133,8 @@ def look(
         if verdict.decision == "promote" and frozen is None:
             canaries.promote(connection, trial, reason=verdict.reason, now=now)
             won = N_("canary {bundle} is champion now: {reason}")
-            reigns = sentence(won, bundle=trial.bundle_digest, reason=verdict.reason)
-            return CanaryOutcome(trial.bundle_digest, "promoted", reigns)
+            message = sentence(won, bundle=trial.bundle_digest, reason=verdict.reason)
+            return CanaryOutcome(trial.bundle_digest, "promoted", message)
     further = N_("canary {bundle} continues, night {night}: {reason}")
     goes_on: str = sentence(further, bundle=trial.bundle_digest, night=verdict.look, reason=verdict.reason)
     if verdict.decision == "promote":
@@ -147,12 +147,12 @@ def _verdict(spec: Spec, canary: Canary, trial: CanaryTrial, panel: Panel) -> Ca
     folds = came_in(lake, trial, panel)
     if not folds[CANARY]:
         return None
-    came = pairs(folds[CANARY], folds[CHAMPION], scale, spec.gate.metric)
-    if len(np.unique(came.day)) <= trial.days:
+    trial_pairs = pairs(folds[CANARY], folds[CHAMPION], scale, spec.gate.metric)
+    if len(np.unique(trial_pairs.day)) <= trial.days:
         return None
     before = _in_backtest(lake, trial, panel, spec.gate.metric)
     objection = coverage_objection(folds[CANARY], folds[CHAMPION], scale, spec.gate)
-    return judge(came, before, trial.nights + 1, canary, spec.gate, objection)
+    return judge(trial_pairs, before, trial.nights + 1, canary, spec.gate, objection)
 
 
 def came_in(lake: Lake, trial: CanaryTrial, panel: Panel) -> dict[str, list[Fold]]:
@@ -213,8 +213,8 @@ def _fold(rows: pa.Table, cutoff: date, panel: Panel) -> Fold:
 def _counts(panel: Panel, days: Days) -> Floats:
     """Actuals of these days, (depots, days); NaN if unknown, or the depot was closed."""
     counts = np.full((len(panel.depot_ids), len(days)), np.nan, np.float32)
-    known = np.where(panel.open[:, : panel.history], panel.demand, np.nan)
+    actuals = np.where(panel.open[:, : panel.history], panel.demand, np.nan)
     place = (days - panel.days[0]).astype(np.intp)
-    there = (place >= 0) & (place < panel.history)
-    counts[:, there] = known[:, place[there]]
+    is_inside = (place >= 0) & (place < panel.history)
+    counts[:, is_inside] = actuals[:, place[is_inside]]
     return counts

@@ -131,17 +131,17 @@ def see(shuffle: Shuffle, facts: NetworkFacts, group: DepotGroup) -> SeenDepots:
 def habits(shuffle: Shuffle, facts: NetworkFacts, group: DepotGroup) -> GroupHabits:
     """Weekdays on which a group's depots are closed, and their countries and subdivisions."""
     limits.renew()
-    known = _openings(shuffle, facts, group)
-    of_group = closed_weekdays.habits_of(known.came, known.cities, shuffle.spec, known.grid)
-    return GroupHabits(of_group, panels.distinct_homes(known.scope, shuffle.spec))
+    openings = _openings(shuffle, facts, group)
+    of_group = closed_weekdays.habits_of(openings.came, openings.cities, shuffle.spec, openings.grid)
+    return GroupHabits(of_group, panels.distinct_homes(openings.scope, shuffle.spec))
 
 
 def feed(shuffle: Shuffle, facts: NetworkFacts, group: DepotGroup) -> Counts:
     """Numbers of depots of a group with a count, and of open ones, on each day."""
     limits.renew()
-    known = _openings(shuffle, facts, group)
-    _, is_open = panels.usual_days(known, shuffle.spec, facts)
-    return opening_days.feed_counts(known.counts, is_open, known.grid)
+    openings = _openings(shuffle, facts, group)
+    _, is_open = panels.usual_days(openings, shuffle.spec, facts)
+    return opening_days.feed_counts(openings.counts, is_open, openings.grid)
 
 
 def stand(shuffle: Shuffle, facts: NetworkFacts, group: DepotGroup, choice: ModelChoice) -> GroupStanding:
@@ -152,13 +152,13 @@ def stand(shuffle: Shuffle, facts: NetworkFacts, group: DepotGroup, choice: Mode
     panel = panels.build(knowledge, shuffle.spec, predictor.bundle.encoding, facts)
     for name, array in (("demand", panel.demand), ("open", panel.open)):
         _save(shuffle.folder / f"days-{group.number:06d}-{name}.npy", array)
-    words = shuffle.folder / f"days-{group.number:06d}-words.json"
+    path = shuffle.folder / f"days-{group.number:06d}-words.json"
     attributes = {name: list(of_depots) for name, of_depots in panel.attributes.items()}
-    artifact.write(words, json.dumps(attributes).encode())
+    artifact.write(path, json.dumps(attributes).encode())
     new = caveats.newcomers(panel, _trained_on(predictor, panel), predictor.bundle.encoding.statics)
     cities = panel.attributes.get("city", ("",) * len(panel.depot_ids))
-    standing = cold_start.depots_standing(panel.demand, panel.open)
-    return GroupStanding(standing, cities, new.cold, new.strangers, _values(panel, shuffle.spec))
+    depot_data = cold_start.depots_standing(panel.demand, panel.open)
+    return GroupStanding(depot_data, cities, new.cold, new.strangers, _values(panel, shuffle.spec))
 
 
 def days_of(shuffle: Shuffle, group: DepotGroup, rows: NDArray[np.intp]) -> tuple[Floats, Bools, dict[str, list[str]]]:
@@ -167,8 +167,8 @@ def days_of(shuffle: Shuffle, group: DepotGroup, rows: NDArray[np.intp]) -> tupl
     demand, open_ = (
         np.load(f"{start}-{name}.npy", mmap_mode="r", allow_pickle=False)[rows] for name in ("demand", "open")
     )
-    words = json.loads(Path(f"{start}-words.json").read_text("utf-8"))
-    return demand, open_, {name: [of_depots[row] for row in rows] for name, of_depots in words.items()}
+    attributes = json.loads(Path(f"{start}-words.json").read_text("utf-8"))
+    return demand, open_, {name: [of_depots[row] for row in rows] for name, of_depots in attributes.items()}
 
 
 def forecast(shuffle: Shuffle, facts: NetworkFacts, group: DepotGroup, order: ForecastOrder) -> GroupForecast:
@@ -227,9 +227,9 @@ def _values(panel: Panel, spec: Spec) -> tuple[Group, ...]:
 
 
 def _members(panel: Panel, groups: tuple[Group, ...]) -> dict[Group, Bools]:
-    words = {level: np.array(of_depots) for level, of_depots in panel.attributes.items()}
+    attributes = {level: np.array(of_depots) for level, of_depots in panel.attributes.items()}
     everyone = np.ones(len(panel.depot_ids), np.bool_)
-    return {totals.NETWORK: everyone} | {(level, name): words[level] == name for level, name in groups}
+    return {totals.NETWORK: everyone} | {(level, name): attributes[level] == name for level, name in groups}
 
 
 def _may_open(panel: Panel, cell: Cell) -> bool:

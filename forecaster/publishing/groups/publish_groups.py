@@ -215,10 +215,10 @@ def combined_findings(parts: Sequence[GroupForecast]) -> Iterator[Finding]:
         for finding in part.findings:
             of_rule.setdefault(finding.rule, []).append(finding)
     for findings in of_rule.values():
-        first, others = findings[0], len(findings) - 1
-        if others:
+        first, further_groups = findings[0], len(findings) - 1
+        if further_groups:
             further = N_("{message}; likewise in {n} more groups of depots")
-            message = sentence(further, message=first.message, n=others)
+            message = sentence(further, message=first.message, n=further_groups)
             places = tuple(place for finding in findings for place in finding.places)[:50]
             first = replace(first, count=sum(finding.count for finding in findings), message=message, places=places)
         yield first

@@ -75,13 +75,13 @@ def survey(shuffle: Shuffle, choice: ModelChoice, size: int, fan: Fan, on_step: 
     size = max(size // totals.CHUNK, 1) * totals.CHUNK
     groups = tuple(_runs(current, np.arange(0, len(current), size)))
     on_step("days")
-    seen = fan(partial(group_work.see, shuffle, facts, group) for group in groups)
-    spans = [of_group.span for of_group in seen if of_group.span is not None]
+    observations = fan(partial(group_work.see, shuffle, facts, group) for group in groups)
+    spans = [of_group.span for of_group in observations if of_group.span is not None]
     if not spans:
         raise _nothing(shuffle)
     first, last = min(span[0] for span in spans), max(span[1] for span in spans)
     facts = replace(facts, first_day=first, last_day=last)
-    starts = _starts(seen, last, size, facts.has_depot_table)
+    starts = _starts(observations, last, size, facts.has_depot_table)
     return _with_facts(shuffle, facts, tuple(_runs(current, starts)), choice, fan, on_step)
 
 
@@ -103,30 +103,30 @@ def _with_facts(
         feed = sum(fan(partial(group_work.feed, shuffle, facts, group) for group in groups))
         facts = replace(facts, has_feed=opening_days.has_feed(np.asarray(feed)))
     on_step("peers of young depots")
-    standing = fan(partial(group_work.stand, shuffle, facts, group, choice) for group in groups)
+    group_data = fan(partial(group_work.stand, shuffle, facts, group, choice) for group in groups)
     has_cities = shuffle.spec.depots is not None and "city" in shuffle.spec.attributes
-    whole = cold_start.DepotStanding(
-        *(np.concatenate(part) for part in zip(*(s.standing for s in standing), strict=True))
+    network = cold_start.DepotStanding(
+        *(np.concatenate(part) for part in zip(*(s.standing for s in group_data), strict=True))
     )
-    cities = [city for of_group in standing for city in of_group.cities]
-    chosen = cold_start.choose_peers(whole, cities if has_cities else None)
-    ends = np.cumsum([len(of_group.cities) for of_group in standing])
-    facts = replace(facts, peers=_learn_peers(shuffle, groups, ends, chosen, whole.level))
+    cities = [city for of_group in group_data for city in of_group.cities]
+    peers = cold_start.choose_peers(network, cities if has_cities else None)
+    ends = np.cumsum([len(of_group.cities) for of_group in group_data])
+    facts = replace(facts, peers=_learn_peers(shuffle, groups, ends, peers, network.level))
     groups_of: dict[str, set[Group]] = {}
-    for group in chain.from_iterable(of_group.totals for of_group in standing):
+    for group in chain.from_iterable(of_group.totals for of_group in group_data):
         groups_of.setdefault(group[0], set()).add(group)
     return Survey(
         shuffle,
         groups,
         facts,
         tuple(group for of_level in groups_of.values() if len(of_level) > 1 for group in sorted(of_level)),
-        tuple(depot for of_group in standing for depot in of_group.cold),
-        tuple(depot for of_group in standing for depot in of_group.strangers),
+        tuple(depot for of_group in group_data for depot in of_group.cold),
+        tuple(depot for of_group in group_data for depot in of_group.strangers),
     )
 
 
 def _learn_peers(
-    shuffle: Shuffle, groups: Sequence[DepotGroup], ends: NDArray[Any], chosen: cold_start.ChosenPeers, level: Any
+    shuffle: Shuffle, groups: Sequence[DepotGroup], ends: NDArray[Any], peers: cold_start.ChosenPeers, level: Any
 ) -> cold_start.Peers:
     """Learn the values that new depots take from their peers, from the files of the peers' groups."""
 
@@ -138,12 +138,12 @@ def _learn_peers(
         demand, open_ = (np.concatenate([part[axis] for part in parts]) for axis in (0, 1))
         return demand, open_, {name: [w for part in parts for w in part[2][name]] for name in parts[0][2]}
 
-    if not len(chosen.rows):
-        return cold_start.Peers(chosen.limit, np.zeros(0), {}, {})
-    everyone = cold_start.ChosenPeers(chosen.limit, np.arange(len(chosen.rows)), {})
-    words = cold_start.learn_peers(everyone, level[chosen.rows], of(chosen.rows)[2], lambda rows: of(rows)[:2])
-    profiles = cold_start.learn_peers(chosen, level, {}, lambda rows: of(rows)[:2]).profiles
-    return words._replace(profiles=profiles)
+    if not len(peers.rows):
+        return cold_start.Peers(peers.limit, np.zeros(0), {}, {})
+    everyone = cold_start.ChosenPeers(peers.limit, np.arange(len(peers.rows)), {})
+    values = cold_start.learn_peers(everyone, level[peers.rows], of(peers.rows)[2], lambda rows: of(rows)[:2])
+    profiles = cold_start.learn_peers(peers, level, {}, lambda rows: of(rows)[:2]).profiles
+    return values._replace(profiles=profiles)
 
 
 def _depots(shuffle: Shuffle) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -168,11 +168,11 @@ def _first_facts(shuffle: Shuffle, ids: pa.Array, depots: pd.DataFrame, former: 
     return NetworkFacts(half_over, len(by_current_id) > 0)
 
 
-def _starts(seen: Sequence[group_work.SeenDepots], last: int, size: int, has_table: bool) -> NDArray[np.int64]:
+def _starts(observations: Sequence[group_work.SeenDepots], last: int, size: int, has_table: bool) -> NDArray[np.int64]:
     """Positions at which groups of `size` panel depots begin."""
-    observed = [of_group.observed for of_group in seen]
+    observed = [of_group.observed for of_group in observations]
     if has_table:
-        observed += [of_group.declared[of_group.closed > last] for of_group in seen]
+        observed += [of_group.declared[of_group.closed > last] for of_group in observations]
     starts = np.unique(np.concatenate(observed))[::size]
     starts[0] = 0
     return starts

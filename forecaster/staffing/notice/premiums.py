@@ -63,7 +63,7 @@ def change_premium(staffing: Staffing, notice: NoticePeriod, hours: float) -> Pr
     paid = Decimal(str(step.added_hours)), Decimal(str(step.removed_hours_share)) * Decimal(str(hours))
     sums = Decimal(str(step.added)), Decimal(str(step.removed))
     return Premium(
-        *(float((one + wage * by).quantize(CENT, ROUND_HALF_UP)) for one, by in zip(sums, paid, strict=True))
+        *(float((lump_sum + wage * by).quantize(CENT, ROUND_HALF_UP)) for lump_sum, by in zip(sums, paid, strict=True))
     )
 
 
@@ -78,16 +78,16 @@ def premium_step(staffing: Staffing, notice: NoticePeriod) -> PremiumStep | None
     return min(holding, key=lambda pair: pair[0])[1] if holding else None
 
 
-def _limit(step: PremiumStep, whole: int, notice: NoticePeriod) -> tuple[float, bool]:
+def _limit(step: PremiumStep, notice_days: int, notice: NoticePeriod) -> tuple[float, bool]:
     """Limit of a step in hours, and whether the change is later than it."""
     if step.within_hours is not None:
         return step.within_hours, notice.hours < step.within_hours
-    days = step.within_days or whole
+    days = step.within_days or notice_days
     return 24.0 * days, notice.days < days
 
 
 def schedule(
-    told: Mapping[Cell, ShiftCrews],
+    scheduled_crews: Mapping[Cell, ShiftCrews],
     forecast: Forecast,
     staffing: Staffing,
     zones: Mapping[str, str],
@@ -116,16 +116,16 @@ def schedule(
             ]
         added[:, row], removed[:, row] = np.moveaxis(np.array(by_zone[name]), 2, 0)
         for step, day in enumerate(forecast.target_dates):
-            crew = told.get((depot, day))
+            crew = scheduled_crews.get((depot, day))
             if crew is not None and sorted(crew) == sorted(names):
                 crews[:, row, step] = [crew[shift] for shift in names]
-    found = PublishedSchedule(crews, added, removed)
-    return found if found.has.any() else None
+    published_schedule = PublishedSchedule(crews, added, removed)
+    return published_schedule if published_schedule.has.any() else None
 
 
 def with_schedule(
     crews: PublishedCrews | None,
-    told: Mapping[Cell, ShiftCrews],
+    scheduled_crews: Mapping[Cell, ShiftCrews],
     forecast: Forecast,
     staffing: Staffing,
     zones: Mapping[str, str],
@@ -133,7 +133,7 @@ def with_schedule(
     now: datetime,
 ) -> PublishedCrews | None:
     """Published crews, replaced by those of the schedule; arguments as in `schedule`."""
-    published = schedule(told, forecast, staffing, zones, timezone, now)
+    published = schedule(scheduled_crews, forecast, staffing, zones, timezone, now)
     if published is None:
         return crews
     drivers = published.crews.sum(axis=0)
@@ -151,14 +151,14 @@ def with_schedule(
     )
 
 
-def of_other_shifts(told: Mapping[Cell, ShiftCrews], staffing: Staffing) -> Sentence | None:
+def of_other_shifts(scheduled_crews: Mapping[Cell, ShiftCrews], staffing: Staffing) -> Sentence | None:
     """Sentence about published days with other shifts than those declared, whose crews no premium
     protects; None if there are none."""
     text = N_(
         "the published schedule of {days} has the shifts {published}, and staffing.shifts declares {declared}: the "
         "crews of these days change without regard to their premiums; name the shifts as they were published"
     )
-    return other_shifts(text, told, staffing)
+    return other_shifts(text, scheduled_crews, staffing)
 
 
 def shift_names(staffing: Staffing) -> list[str]:

@@ -40,37 +40,39 @@ def _replayed(way: str, folds: Sequence[Fold], panel: Panel, spec: Spec, shares:
     staffing = spec.staffing
     assert staffing is not None
     ways = RosterWays(staffing, vans_of(panel, staffing), shares if staffing.shifts else None)
-    told: dict[Cell, ShiftCrews] = {}
+    scheduled_crews: dict[Cell, ShiftCrews] = {}
     sums = defaultdict[date, Doubles](lambda: np.zeros(3))  # premiums, changes, and changes without a premium
     cost, notice_days = 0.0, staffing.notice_days or 0
     for fold in folds:
         forecast, now = fold.forecast, _night(spec, fold.forecast.cutoff)
-        keeps = told if way == WITH_NOTICE else {}
+        keeps = scheduled_crews if way == WITH_NOTICE else {}
         crews = with_schedule(None, keeps, forecast, staffing, {}, spec.timezone, now)
         roster = roster_for(forecast, panel, staffing, crews, shares)
         assert roster is not None
-        here = _crews(roster)
-        plan = schedule(told, forecast, staffing, {}, spec.timezone, now)
+        new_crews = _crews(roster)
+        plan = schedule(scheduled_crews, forecast, staffing, {}, spec.timezone, now)
         if plan is not None:
-            further = here - plan.crews
-            moved = np.where(plan.has & (np.arange(here.shape[2]) < notice_days), np.abs(further), 0)
+            further = new_crews - plan.crews
+            moved = np.where(plan.has & (np.arange(new_crews.shape[2]) < notice_days), np.abs(further), 0)
             unpriced = np.where(np.where(further > 0, plan.added, plan.removed) == 0, moved, 0)
-            of_days = plan.premium(here).sum(axis=0), moved.sum(axis=(0, 1)), unpriced.sum(axis=(0, 1))
+            of_days = plan.premium(new_crews).sum(axis=0), moved.sum(axis=(0, 1)), unpriced.sum(axis=(0, 1))
             for day, counts in zip(forecast.target_dates, np.stack(of_days, axis=1), strict=True):
                 sums[day] += counts
-        _tell(told, here, fold, notice_days, shift_names(staffing))
-        cost += float(np.nansum(ways.billed(here[:, :, :1], _first_day(fold)).cost))
+        _tell(scheduled_crews, new_crews, fold, notice_days, shift_names(staffing))
+        cost += float(np.nansum(ways.billed(new_crews[:, :, :1], _first_day(fold)).cost))
     total = sum((sums[fold.forecast.target_dates[0]] for fold in folds), np.zeros(3))
     return NoticeBill(way, cost, round(float(total[0]), 2), int(total[1]), int(total[2]))
 
 
-def _tell(told: dict[Cell, ShiftCrews], crews: Ints, fold: Fold, notice_days: int, names: Sequence[str]) -> None:
+def _tell(
+    scheduled_crews: dict[Cell, ShiftCrews], crews: Ints, fold: Fold, notice_days: int, names: Sequence[str]
+) -> None:
     """Publish the days whose notice begins, or all in the first run, and announce changes."""
-    forecast, first = fold.forecast, not told
+    forecast, first = fold.forecast, not scheduled_crews
     for step, day in enumerate(forecast.target_dates):
         if first or step <= notice_days:
             for row, depot in enumerate(forecast.depot_ids):
-                told[depot, day] = dict(zip(names, crews[:, row, step].tolist(), strict=True))
+                scheduled_crews[depot, day] = dict(zip(names, crews[:, row, step].tolist(), strict=True))
 
 
 def _crews(roster: Roster) -> Ints:
@@ -83,8 +85,8 @@ def _night(spec: Spec, cutoff: date) -> datetime:
 
 
 def _first_day(fold: Fold) -> Fold:
-    whole = fold.forecast
+    forecast = fold.forecast
     first = replace(
-        whole, target_dates=whole.target_dates[:1], quantiles=whole.quantiles[:, :1], open=whole.open[:, :1]
+        forecast, target_dates=forecast.target_dates[:1], quantiles=forecast.quantiles[:, :1], open=forecast.open[:, :1]
     )
     return Fold(first, fold.actuals[:, :1])

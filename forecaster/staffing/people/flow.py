@@ -130,7 +130,7 @@ def _solve(program: _Program, *, whole: bool, seconds: float) -> _Solution:
     model.a_matrix_.value_ = np.array(factors, float)
     if whole:
         kinds = highspy.HighsVarType
-        model.integrality_ = [kinds.kInteger if each else kinds.kContinuous for each in program.whole]
+        model.integrality_ = [kinds.kInteger if is_integer else kinds.kContinuous for is_integer in program.whole]
     solver = highspy.Highs()  # type: ignore[no-untyped-call]
     for option, value in {"output_flag": False, "time_limit": seconds, "mip_rel_gap": 0.0}.items():
         solver.setOptionValue(option, value)
@@ -171,8 +171,8 @@ def cost_of(
     """Cost of uncovered shifts and overtime, in the currency."""
     drivers: Counter[Slot] = Counter()
     overtime = 0.0
-    for taken, crowd in zip(people, crowds, strict=True):
-        for arc, count in taken.items():
+    for arc_counts, crowd in zip(people, crowds, strict=True):
+        for arc, count in arc_counts.items():
             if arc.shift != OFF:
                 drivers[arc.day, arc.shift] += count
             overtime += count * arc.overtime * crowd.cost_overtime
@@ -215,6 +215,6 @@ def _add_crowd(
         program.row([(again, 1.0), (columns[arc], -1.0)], -np.inf, 0)
     for slot, (count, premium) in crowd.published.items():
         again = program.column(-premium, count)
-        here = [(column, -1.0) for arc, column in columns.items() if (arc.day, arc.shift) == slot]
-        program.row([(again, 1.0), *here], -np.inf, 0)
+        slot_columns = [(column, -1.0) for arc, column in columns.items() if (arc.day, arc.shift) == slot]
+        program.row([(again, 1.0), *slot_columns], -np.inf, 0)
     return columns

@@ -37,22 +37,22 @@ def people(spec: Spec, depot_ids: Iterable[str], former: pd.DataFrame, findings:
         return ()
     table = spec.staffing.people_table
     rows = sources.read(table.source, spec, table.columns.required)
-    tell = RowFindings(spec, findings)
+    report = RowFindings(spec, findings)
     depot_id = aliases.current(parsing.words(rows[table.columns.depot_id]), former)
-    named = pd.DataFrame(
+    entries = pd.DataFrame(
         {
             "depot_id": depot_id,
             "name": parsing.words(rows[table.columns.person]).str.strip(),
             "contract": parsing.words(rows[table.columns.contract]),
         }
     )
-    is_valid = _valid(named, rows, table, spec, set(depot_ids), tell)
-    first, last = _days_off(rows, table, is_valid, tell)
-    cannot_work = _shifts(rows, table, spec, is_valid, tell)
+    is_valid = _valid(entries, rows, table, spec, set(depot_ids), report)
+    first, last = _days_off(rows, table, is_valid, report)
+    cannot_work = _shifts(rows, table, spec, is_valid, report)
     key = ["depot_id", "name"]
-    valid = named[is_valid]
+    valid = entries[is_valid]
     differs = valid["contract"] != valid.groupby(key)["contract"].transform("first")
-    tell(
+    report(
         "person_form",
         rows.loc[valid.index[differs]],
         table.columns.contract,
@@ -72,68 +72,76 @@ def people(spec: Spec, depot_ids: Iterable[str], former: pd.DataFrame, findings:
 
 
 def _valid(
-    named: pd.DataFrame, rows: pd.DataFrame, table: PeopleTable, spec: Spec, depot_ids: set[str], tell: RowFindings
+    entries: pd.DataFrame, rows: pd.DataFrame, table: PeopleTable, spec: Spec, depot_ids: set[str], report: RowFindings
 ) -> Any:
     """Mask of valid rows; each invalid row is reported once, with its first fault."""
     assert spec.staffing is not None
     contracts = [contract.name for contract in spec.staffing.people]
     columns, is_valid = table.columns, rows[sources.FAULT] == ""
-    tell("person_form", rows[~is_valid], columns.depot_id, N_("as many fields as the header"), LEFT_OUT)
-    for name, column, fits, wanted, words in (
+    report("person_form", rows[~is_valid], columns.depot_id, N_("as many fields as the header"), LEFT_OUT)
+    for name, column, fits, expected, choices in (
         (
             "name",
             columns.person,
-            parsing.in_one_line(named["name"]) & (named["name"] != ""),
+            parsing.in_one_line(entries["name"]) & (entries["name"] != ""),
             N_("a name or number"),
             (),
         ),
-        ("depot_id", columns.depot_id, named["depot_id"].isin(depot_ids), N_("a depot that counts"), depot_ids),
+        ("depot_id", columns.depot_id, entries["depot_id"].isin(depot_ids), N_("a depot that counts"), depot_ids),
         (
             "contract",
             columns.contract,
-            named["contract"].isin(contracts),
+            entries["contract"].isin(contracts),
             sentence(N_("a contract of staffing.people: {names}"), names=", ".join(contracts)),
             contracts,
         ),
     ):
         wrong = is_valid & ~fits
-        near = nearest_word(str(named[name][wrong].iloc[0]), list(words)) if wrong.any() and words else None
-        shown = rows[wrong]
+        near = nearest_word(str(entries[name][wrong].iloc[0]), list(choices)) if wrong.any() and choices else None
+        wrong_rows = rows[wrong]
         # report only that the name is missing or has several lines, never the name itself
         if name == "name":
-            shown = shown.assign(**{column: named["name"][wrong].where(named["name"][wrong] == "", "several lines")})
-        tell("person_form", shown, column, wanted, sentence(N_("the row is left out{hint}"), hint=did_you_mean(near)))
+            wrong_rows = wrong_rows.assign(
+                **{column: entries["name"][wrong].where(entries["name"][wrong] == "", "several lines")}
+            )
+        report(
+            "person_form",
+            wrong_rows,
+            column,
+            expected,
+            sentence(N_("the row is left out{hint}"), hint=did_you_mean(near)),
+        )
         is_valid = is_valid & fits
     return is_valid
 
 
 def _days_off(
-    rows: pd.DataFrame, table: PeopleTable, is_valid: Any, tell: RowFindings
+    rows: pd.DataFrame, table: PeopleTable, is_valid: Any, report: RowFindings
 ) -> tuple[dict[Any, date], dict[Any, date]]:
     """First and last day of the span of each row that has one."""
     columns, notation = table.columns, parsing.Notation.of(table.source)
     if columns.off_from is None:
         return {}, {}
-    first = tell.days(rows, columns.off_from, notation)
-    last = tell.days(rows, columns.off_to, notation) if columns.off_to else first
+    first = report.days(rows, columns.off_from, notation)
+    last = report.days(rows, columns.off_to, notation) if columns.off_to else first
     form = sentence(N_("a date such as {day}, or nothing"), day=notation.day)
     dated, then = sentence(N_("a date such as {day}"), day=notation.day), N_("these days off are left out")
     is_told = is_valid & (parsing.words(rows[columns.off_from]) != "")
-    tell("absence_form", rows[is_told & first.isna()], columns.off_from, form, then)
+    report("absence_form", rows[is_told & first.isna()], columns.off_from, form, then)
     fits = is_told & first.notna()
     if columns.off_to:
         has_last = parsing.words(rows[columns.off_to]) != ""
-        tell("absence_form", rows[is_valid & has_last & last.isna()], columns.off_to, form, then)
-        tell("absence_form", rows[is_valid & has_last & ~is_told], columns.off_from, dated, then)
+        report("absence_form", rows[is_valid & has_last & last.isna()], columns.off_to, form, then)
+        report("absence_form", rows[is_valid & has_last & ~is_told], columns.off_from, dated, then)
         early = fits & has_last & (last < first)
-        tell("absence_form", rows[early], columns.off_to, N_("a last day on or after the first"), then)
+        report("absence_form", rows[early], columns.off_to, N_("a last day on or after the first"), then)
         fits = fits & ~early & (last.notna() | ~has_last)
         last = last.where(has_last, first)
     return first[fits].dt.date.to_dict(), last[fits].dt.date.to_dict()
 
 
 def _shifts(
-    rows: pd.DataFrame, table: PeopleTable, spec: Spec, is_valid: Any, tell: RowFindings
+    rows: pd.DataFrame, table: PeopleTable, spec: Spec, is_valid: Any, report: RowFindings
 ) -> dict[Any, tuple[str, ...]]:
     """Shifts that the person of each row cannot work; unknown ones are reported."""
     column = table.columns.cannot_work
@@ -145,7 +153,7 @@ def _shifts(
         row: [word.strip() for word in text.split(";") if word.strip()]
         for row, text in parsing.words(rows[column])[is_valid].items()
     }
-    unknown = [row for row, words in listed.items() if not set(words) <= set(names)]
-    wanted = sentence(N_("shifts of staffing.shifts with a ';' between them ({names})"), names=", ".join(names))
-    tell("absence_form", rows.loc[unknown], column, wanted, N_("others are left out"))
-    return {row: tuple(word for word in words if word in names) for row, words in listed.items()}
+    unknown = [row for row, labels in listed.items() if not set(labels) <= set(names)]
+    expected = sentence(N_("shifts of staffing.shifts with a ';' between them ({names})"), names=", ".join(names))
+    report("absence_form", rows.loc[unknown], column, expected, N_("others are left out"))
+    return {row: tuple(word for word in labels if word in names) for row, labels in listed.items()}

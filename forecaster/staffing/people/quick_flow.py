@@ -60,21 +60,21 @@ def one_by_one(
         for state in Counter(crowd.entering).elements()
     ]
     drivers: Counter[Slot] = Counter()
-    taken: list[Counter[Arc]] = [Counter() for _ in crowds]
+    flows: list[Counter[Arc]] = [Counter() for _ in crowds]
     ways: list[Way] = [()] * len(people)
     for _ in range(ROUNDS):
         gained = 0.0
         for who, (place, entry) in enumerate(people):
-            _count(ways[who], drivers, taken[place], -1)
-            worth = _worth(crowds[place], savings, drivers, taken[place], covers, stays)
+            _count(ways[who], drivers, flows[place], -1)
+            worth = _worth(crowds[place], savings, drivers, flows[place], covers, stays)
             before = sum(worth.get(arc, 0.0) for arc in ways[who])
             way, value = _best_way(crowds[place].graph, entry, worth)
             if not ways[who] or value > before + LEAST_GAIN:
                 ways[who], gained = way, gained + value - before
-            _count(ways[who], drivers, taken[place], 1)
+            _count(ways[who], drivers, flows[place], 1)
         if gained <= LEAST_GAIN:
             break
-    return tuple(map(dict, taken))
+    return tuple(map(dict, flows))
 
 
 def slot_counts(people: Mapping[Arc, int]) -> Counter[Slot]:
@@ -86,9 +86,9 @@ def slot_counts(people: Mapping[Arc, int]) -> Counter[Slot]:
     return counts
 
 
-def _count(way: Way, drivers: Counter[Slot], taken: Counter[Arc], by: int) -> None:
+def _count(way: Way, drivers: Counter[Slot], arc_counts: Counter[Arc], by: int) -> None:
     for arc in way:
-        taken[arc] += by
+        arc_counts[arc] += by
         if arc.shift != OFF:
             drivers[arc.day, arc.shift] += by
 
@@ -97,20 +97,20 @@ def _worth(
     crowd: Crowd,
     savings: Mapping[Slot, Sequence[float]],
     drivers: Counter[Slot],
-    taken: Counter[Arc],
+    arc_counts: Counter[Arc],
     covers: float,
     stays: float,
 ) -> dict[Arc, float]:
     """Value of one more person on each arc; arcs on which nobody is wanted are omitted."""
-    worth, here = {}, slot_counts(taken) if crowd.published else Counter[Slot]()
+    worth, crowd_drivers = {}, slot_counts(arc_counts) if crowd.published else Counter[Slot]()
     for arc in crowd.graph.arcs:
-        stay = stays if taken[arc] < crowd.planned_before.get(arc, 0) else 0.0
+        stay = stays if arc_counts[arc] < crowd.planned_before.get(arc, 0) else 0.0
         if arc.shift == OFF:
             worth[arc] = stay
             continue
         slot = arc.day, arc.shift
         before, premium = crowd.published.get(slot, (0, 0.0))
-        stay += premium if here[slot] < before else 0.0
+        stay += premium if crowd_drivers[slot] < before else 0.0
         values, count = savings.get(slot, ()), drivers[slot]
         is_wanted = count < len(values)
         if is_wanted or arc.day in crowd.graph.working:
@@ -127,8 +127,8 @@ def _best_way(graph: RuleGraph, entry: int, worth: Mapping[Arc, float]) -> tuple
         if arc in worth:
             following = best.get((arc.day + 1, arc.target))
             value = worth[arc] + (following[0] if following else 0.0)
-            here = best.get((arc.day, arc.source))
-            if here is None or value >= here[0]:
+            incumbent = best.get((arc.day, arc.source))
+            if incumbent is None or value >= incumbent[0]:
                 best[arc.day, arc.source] = (value, arc)
     way: list[Arc] = []
     node = entry

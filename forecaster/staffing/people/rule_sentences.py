@@ -40,11 +40,11 @@ def plain_number(value: float) -> str:
 
 def summary(plan: WeekPlan, money: Money = whole_money, number: Number = plain_number) -> str:
     """Sentence on the week's uncovered shifts, their expected cost, and the overtime."""
-    wanted = sum(cover.wanted for cover in plan.shifts)
-    if not wanted:
+    needed_drivers = sum(cover.wanted for cover in plan.shifts)
+    if not needed_drivers:
         return _("No drivers are needed on these days.")
     if plan.missing:
-        drivers = ngettext("{n} driver needed", "{n} drivers needed", wanted, n=number(wanted))
+        drivers = ngettext("{n} driver needed", "{n} drivers needed", needed_drivers, n=number(needed_drivers))
         text = ngettext(
             "{drivers} over the week; {n} of them is not covered",
             "{drivers} over the week; {n} of them are not covered",
@@ -56,8 +56,8 @@ def summary(plan: WeekPlan, money: Money = whole_money, number: Number = plain_n
         text = ngettext(
             "The {n} driver needed over the week is covered",
             "The {n} drivers needed over the week are covered",
-            wanted,
-            n=number(wanted),
+            needed_drivers,
+            n=number(needed_drivers),
         )
     if plan.overtime_hours:
         text = ngettext(

@@ -29,7 +29,7 @@ def records(system: str, spec: Spec, weeks: Iterable[DepotWeek], published: Coll
     person without a known number, SourceError and its subclasses as `sources.read`.
     """
     assert spec.staffing is not None
-    depots, table, made = spec.depots, spec.staffing.people_table, list[dict[str, Any]]()
+    depots, table, payload = spec.depots, spec.staffing.people_table, list[dict[str, Any]]()
     places: Ids = _ids(spec, depots, depots.columns.depot_id) if depots else None
     people: Ids = _ids(spec, table, table.columns.depot_id, table.columns.person) if table else None
     roles = {contract.name: contract.role_id for contract in spec.staffing.people}
@@ -39,11 +39,11 @@ def records(system: str, spec: Spec, weeks: Iterable[DepotWeek], published: Coll
         for position in (position for position in week.plan.positions if position.duties):
             user = _number(people, (depot, position.name), "staffing.people_table.columns.external_id")
             place = _number(places, (depot,), "depots.columns.external_id")
-            made += [
+            payload += [
                 write(duty, place, user, roles.get(position.contract), (depot, duty.date) in published)
                 for duty in position.duties
             ]
-    return made
+    return payload
 
 
 def forecasts(
@@ -54,13 +54,13 @@ def forecasts(
     `location_id` belongs in the URL. Raises as `records`.
     """
     places: Ids = _ids(spec, spec.depots, spec.depots.columns.depot_id) if spec.depots else None
-    median, made = levels.index(0.5), list[dict[str, Any]]()
+    median, payload = levels.index(0.5), list[dict[str, Any]]()
     for depot in depots:
         place = _number(places, (depot.depot_id,), "depots.columns.external_id")
         for day in depot.days:
             cents = round(100 * order_value * day.quantiles[median])
-            made.append({"location_id": place, "date": f"{day.target_date}", "value": cents, "report_type": "sales"})
-    return made
+            payload.append({"location_id": place, "date": f"{day.target_date}", "value": cents, "report_type": "sales"})
+    return payload
 
 
 def _ids(spec: Spec, table: Depots | PeopleTable, *key: str) -> Ids:
@@ -70,7 +70,7 @@ def _ids(spec: Spec, table: Depots | PeopleTable, *key: str) -> Ids:
         return None
     rows = sources.read(table.source, spec, (*key, column))
     rows = rows[rows[sources.FAULT] == ""]
-    for *name, number in zip(*(parsing.words(rows[each]).str.strip() for each in (*key, column)), strict=True):
+    for *name, number in zip(*(parsing.words(rows[field]).str.strip() for field in (*key, column)), strict=True):
         if number and ids.setdefault(tuple(name), number) != number:
             raise SpecError(
                 f"--export: {name[-1]}: found {ids[tuple(name)]} and {number} as {column}, wanted one number"

@@ -63,8 +63,8 @@ class WeekTask:
         crowds = [problem.crowd(group) for group in groups]
         solution = flow.cheapest(crowds, problem.savings, self.cost_short, seconds)
         by_name: dict[str, Position] = {}
-        for group, crowd, taken in zip(groups, crowds, solution.people, strict=True):
-            for person, way in zip(group.people, _lead(group, crowd, taken, problem), strict=True):
+        for group, crowd, flows in zip(groups, crowds, solution.people, strict=True):
+            for person, way in zip(group.people, _lead(group, crowd, flows, problem), strict=True):
                 by_name[person.name] = _position(person, way, problem, self.at)
         positions = [
             replace(by_name[person.name], assigned=person.assigned, forbidden_by=forbidden_by)
@@ -72,7 +72,7 @@ class WeekTask:
         ]
         planned = Counter((duty.date, duty.shift) for position in positions for duty in position.duties)
         shifts = tuple(_cover(shift, planned[shift.date, shift.name]) for shift in self.wanted)
-        overtime = float(sum(count * arc.overtime for taken in solution.people for arc, count in taken.items()))
+        overtime = float(sum(count * arc.overtime for flows in solution.people for arc, count in flows.items()))
         late = tuple(sorted(self.spread.late)) if self.spread else None
         return WeekPlan(self.depot_id, tuple(positions), shifts, (), solution.cost, overtime, solution.gap, late)
 
@@ -87,27 +87,31 @@ class WeekTask:
     def _groups(self) -> list[Group]:
         """Groups of interchangeable people of each contract; shifts set by hand that a rule forbids
         are left out."""
-        held: dict[str, list[Position]] = {staff.contract.name: [] for staff in self.staff}
+        by_contract: dict[str, list[Position]] = {staff.contract.name: [] for staff in self.staff}
         for contract, person, forbidden_by in self._people:
-            held[contract.name].append(replace(person, assigned=()) if forbidden_by else person)
+            by_contract[contract.name].append(replace(person, assigned=()) if forbidden_by else person)
         spread = self._problem.spread
-        return [group for staff in self.staff for group in Group.of(staff.contract, held[staff.contract.name], spread)]
+        return [
+            group
+            for staff in self.staff
+            for group in Group.of(staff.contract, by_contract[staff.contract.name], spread)
+        ]
 
     @cached_property
     def _people(self) -> list[tuple[EmploymentContract, Position, ForbiddingRule | None]]:
         """People with their history from the previous plan, whose shifts before the first day count
         as worked, and with the rule that forbids what is set by hand."""
-        by_hand = (each for shifts in self.assigned.values() for each in shifts)
-        asked = Problem.of(self.days, self.wanted, self.cost_short, by_hand)
+        by_hand = (shift for shifts in self.assigned.values() for shift in shifts)
+        problem = Problem.of(self.days, self.wanted, self.cost_short, by_hand)
         return [
-            (staff.contract, person, asked.forbidding_rule(person, staff.contract))
+            (staff.contract, person, problem.forbidding_rule(person, staff.contract))
             for staff in self.staff
             for person in _as_before(self._positions(staff), self.days[0], self.before, self._lookback)
         ]
 
     def _positions(self, staff: Staff) -> Iterator[Position]:
         for person in staff.positions(self.days):
-            of_days = (each for each in self.assigned.get(person.name, ()) if each[0] in self.days)
+            of_days = (shift for shift in self.assigned.get(person.name, ()) if shift[0] in self.days)
             yield replace(person, assigned=tuple(sorted(of_days)), wishes=self.wishes.get(person.name, ()))
 
     @property
@@ -120,14 +124,14 @@ class WeekTask:
         if spread and self._people:
             burdens = [spread.burden(person) for _, person, _ in self._people]
             spread = replace(spread, average=sum(burdens) / len(burdens))
-        by_hand = (each for _, who, forbidden_by in self._people if not forbidden_by for each in who.assigned)
+        by_hand = (shift for _, who, forbidden_by in self._people if not forbidden_by for shift in who.assigned)
         return Problem.of(self.days, self.wanted, self.cost_short, by_hand, spread, self.premiums)
 
 
 def plan_week(
     depot_id: str,
     days: Sequence[date],
-    wanted: Sequence[WantedShift],
+    wanted_shifts: Sequence[WantedShift],
     staff: Sequence[Staff],
     *,
     cost_short: float,
@@ -136,7 +140,7 @@ def plan_week(
     explain: bool = True,
 ) -> WeekPlan:
     """Plan a `WeekTask`, with the cost of each rule."""
-    task = WeekTask(depot_id, tuple(days), tuple(wanted), tuple(staff), cost_short, at, before)
+    task = WeekTask(depot_id, tuple(days), tuple(wanted_shifts), tuple(staff), cost_short, at, before)
     return task.explain(task.plan()) if explain else task.plan()
 
 
@@ -145,36 +149,36 @@ def _as_before(people: Iterable[Position], first: date, before: WeekPlan | None,
     positions = {position.name: position for position in before.positions} if before else {}
     for person in people:
         earlier = positions.get(person.name, person)
-        worked = [duty for duty in (*earlier.before, *earlier.duties) if duty.date < first]
+        past_duties = [duty for duty in (*earlier.before, *earlier.duties) if duty.date < first]
         yield replace(
             person,
-            before=tuple(duty for duty in worked if duty.date >= first - timedelta(days=lookback)),
+            before=tuple(duty for duty in past_duties if duty.date >= first - timedelta(days=lookback)),
             duties=tuple(duty for duty in earlier.duties if duty.date >= first),
             cancelled=tuple(duty for duty in earlier.cancelled if duty.date >= first),
         )
 
 
-def _lead(group: Group, crowd: Crowd, taken: Mapping[Arc, int], problem: Problem) -> list[list[int]]:
+def _lead(group: Group, crowd: Crowd, flows: Mapping[Arc, int], problem: Problem) -> list[list[int]]:
     """Assign people to the paths of the flow; return the shift of each person (or OFF) on each day."""
     people, contract = group.people, group.contract
     node = [crowd.graph.entry[rule_graph.state_after(person.before, problem.days[0], contract)] for person in people]
     usual = list(map(problem.usual_shifts, people))
-    left, ways = dict(taken), [list[int]() for _ in people]
+    remaining, ways = dict(flows), [list[int]() for _ in people]
 
     def free(who: int) -> list[Arc]:
-        return [arc for arc in arcs[node[who]] if left[arc] > 0]
+        return [arc for arc in arcs[node[who]] if remaining[arc] > 0]
 
     for day in range(len(problem.days)):
-        arcs = _arcs_by_source(left, day)
+        arcs = _arcs_by_source(remaining, day)
         waiting = []
         for who, habits in enumerate(usual):
             again = next((arc for arc in free(who) if habits and arc.shift == habits[day]), None)
             if again:
-                _step(who, again, left, node, ways)
+                _step(who, again, remaining, node, ways)
             else:
                 waiting.append(who)
         for who in waiting:
-            _step(who, max(free(who), key=lambda arc: (arc.shift != OFF, -arc.shift)), left, node, ways)
+            _step(who, max(free(who), key=lambda arc: (arc.shift != OFF, -arc.shift)), remaining, node, ways)
     return ways
 
 
@@ -187,8 +191,8 @@ def _arcs_by_source(arcs: Iterable[Arc], day: int) -> dict[int, list[Arc]]:
     return by_source
 
 
-def _step(who: int, arc: Arc, left: dict[Arc, int], node: list[int], ways: list[list[int]]) -> None:
-    left[arc] -= 1
+def _step(who: int, arc: Arc, remaining: dict[Arc, int], node: list[int], ways: list[list[int]]) -> None:
+    remaining[arc] -= 1
     node[who] = arc.target
     ways[who].append(arc.shift)
 
@@ -226,10 +230,10 @@ def _rule_costs(problem: Problem, staff: Sequence[Staff], groups: Sequence[Group
     """Savings without each rule of each contract, and with one person more."""
     costs: list[RuleCost] = []
     for contract in (of_contract.contract for of_contract in staff):
-        here = [group for group in groups if group.contract == contract]
-        others = [problem.crowd(group) for group in groups if group.contract != contract]
-        for rule, limit, instead in _without_rules(contract, here, problem.spread):
-            crowds = [*others, *(problem.crowd(group) for group in instead)]
+        contract_groups = [group for group in groups if group.contract == contract]
+        other_crowds = [problem.crowd(group) for group in groups if group.contract != contract]
+        for rule, limit, instead in _without_rules(contract, contract_groups, problem.spread):
+            crowds = [*other_crowds, *(problem.crowd(group) for group in instead)]
             saved = cost - flow.cheapest(crowds, problem.savings, problem.cost_short).cost
             if saved > CENT:
                 costs.append(RuleCost(contract.name, rule, limit, saved))

@@ -74,8 +74,10 @@ def plan_weeks(
     if staffing is None or not staffing.people or not isinstance(roster, ShiftRoster):
         return PlannedWeeks(())
     start, troubles = monotonic(), list[str]()
-    named = _by_contract(people_of_plans(before.values()) if people is None else people)
-    tasks = _tasks(depots, roster, panel, staffing, troubles, timezone=timezone, at=at, before=before, named=named)
+    by_contract = _by_contract(people_of_plans(before.values()) if people is None else people)
+    tasks = _tasks(
+        depots, roster, panel, staffing, troubles, timezone=timezone, at=at, before=before, named=by_contract
+    )
     by_people = ((task, assigned.get(task.depot_id, {}), wishes.get(task.depot_id, {})) for task in tasks)
     tasks = [replace(task, assigned=by_hand, wishes=wished) for task, by_hand, wished in by_people]
     workers = available_cores() if len(tasks) > FEW else 1
@@ -252,8 +254,8 @@ def people_of(contract: EmploymentContract, panel: Panel, row: int) -> int:
     """Number of people of a depot with a contract. Raises SpecError if its column holds no number."""
     if isinstance(contract.per_depot, int):
         return contract.per_depot
-    words = panel.attributes.get(contract.per_depot)
-    word = words[row] if words else ""
+    values = panel.attributes.get(contract.per_depot)
+    word = values[row] if values else ""
     try:
         number = float(word or 0)
     except ValueError:

@@ -70,14 +70,14 @@ class Staff:
     def positions(self, days: Sequence[date]) -> list[Position]:
         """Positions of all people, with their days off in these days and the week after."""
         contract = self.contract.name
-        ahead = [*days, *(days[-1] + timedelta(days=step) for step in range(1, 8))]
+        all_days = [*days, *(days[-1] + timedelta(days=step) for step in range(1, 8))]
         by_number = [Position(f"{contract} {number}", contract, ()) for number in range(1, self.people + 1)]
         by_name = [
             Position(
                 person.name,
                 contract,
                 (),
-                days_off=tuple(day for day in ahead if person.is_off(day)),
+                days_off=tuple(day for day in all_days if person.is_off(day)),
                 cannot_work=person.cannot_work,
                 is_named=True,
             )
@@ -145,10 +145,15 @@ class Problem:
         for shift in wanted:
             unwanted = by_hand[shift.date, shift.name] - len(shift.savings)
             by_day[places[shift.date]].append(replace(shift, savings=shift.savings + (0.0,) * unwanted))
-        shifts = {(day, i): shift for day, there in enumerate(by_day) for i, shift in enumerate(there) if shift.savings}
+        shifts = {
+            (day, i): shift
+            for day, day_shifts in enumerate(by_day)
+            for i, shift in enumerate(day_shifts)
+            if shift.savings
+        }
         hours = tuple(
-            tuple(ShiftHours(i, shift.start, shift.end) for i, shift in enumerate(there) if shift.savings)
-            for there in by_day
+            tuple(ShiftHours(i, shift.start, shift.end) for i, shift in enumerate(day_shifts) if shift.savings)
+            for day_shifts in by_day
         )
         savings = {slot: shift.savings for slot, shift in shifts.items()}
         owed = {slot: premiums.get((shift.date, shift.name), 0.0) for slot, shift in shifts.items()}
@@ -159,8 +164,8 @@ class Problem:
         contract = group.contract
         entering = Counter(rule_graph.state_after(person.before, self.days[0], contract) for person in group.people)
         hours = tuple(
-            tuple(shift for shift in there if group.may_work(day, self.shifts[place, shift.index].name))
-            for place, (day, there) in enumerate(zip(self.days, self.hours, strict=True))
+            tuple(shift for shift in day_shifts if group.may_work(day, self.shifts[place, shift.index].name))
+            for place, (day, day_shifts) in enumerate(zip(self.days, self.hours, strict=True))
         )
         at_work = frozenset(place for place, day in enumerate(self.days) if group.assigned.get(day))
         graph = rule_graph.build(contract, self.days, hours, frozenset(entering), at_work)

@@ -55,11 +55,11 @@ def roster(
     if learned is None and staffing.learns_shares:
         learned = shift_shares.of_hours(staffing, len(forecast.depot_ids))
     needs = shift_needs(forecast, staffing, learned)
-    wanted = cheapest_crews(needs, forecast.open, staffing, schedule)
+    desired_crews = cheapest_crews(needs, forecast.open, staffing, schedule)
     if fleet is None:
-        bare = with_crews(wanted, wanted.sum(axis=0), None, needs, forecast.open, staffing)
+        bare = with_crews(desired_crews, desired_crews.sum(axis=0), None, needs, forecast.open, staffing)
         return replace(bare, shares=learned)
-    sharing = VanSharing.of(wanted, needs, staffing, fleet.drivers_per_van)
+    sharing = VanSharing.of(desired_crews, needs, staffing, fleet.drivers_per_van)
     day = Need.of(forecast.quantiles, forecast.levels, staffing.orders_per_driver)
     shape = forecast.open.shape
     wanted_vans = sharing.wanted_vans.reshape(shape)
@@ -68,8 +68,8 @@ def roster(
         day.level(0.5) * vans_per_driver(forecast, staffing, fleet, learned),
         lambda step: sharing.claims(np.arange(shape[0]) * shape[1] + step, day.level(0.5)[:, step], staffing),
     )
-    crews = sharing.crews(placed.ravel()).reshape(wanted.shape)
-    bare = with_crews(crews, wanted.sum(axis=0), placed, needs, forecast.open, staffing)
+    crews = sharing.crews(placed.ravel()).reshape(desired_crews.shape)
+    bare = with_crews(crews, desired_crews.sum(axis=0), placed, needs, forecast.open, staffing)
     reasons = shortage.shortages(bare.desired, bare.drivers, placed, fleet, wanted_vans)
     return replace(bare, loans=fleet.loans(placed), shortages=reasons, desired_vans=wanted_vans, shares=learned)
 
@@ -104,8 +104,8 @@ def cheapest_crews(
         if schedule is not None:  # keeps drivers who cost more to cancel
             useful = np.maximum(useful, schedule.crews[shift])
         cell, number = Claims.rows(np.where(open_, np.maximum(useful, staffing.crew.min), 0).astype(np.int32).ravel())
-        here = need.at(cell)
-        saving = here.cost(number, staffing) - here.cost(number + np.int32(1), staffing)
+        cell_need = need.at(cell)
+        saving = cell_need.cost(number, staffing) - cell_need.cost(number + np.int32(1), staffing)
         if schedule is not None:
             saving = saving + _premium_of_each(schedule, shift, cell, number)
         rows.append((cell, np.full(len(cell), shift), number, saving))
@@ -123,8 +123,8 @@ def _premium_of_each(
 ) -> Doubles:
     """Saving of keeping a scheduled driver, and the negative cost of adding another."""
     crew, added, removed = (x[shift].ravel()[cell] for x in (schedule.crews, schedule.added, schedule.removed))
-    kept = removed + 2 * 10.0**-DIGITS  # ties favor the published driver
-    return np.where(crew < 0, 0.0, np.where(number < crew, kept, -added))
+    saving = removed + 2 * 10.0**-DIGITS  # ties favor the published driver
+    return np.where(crew < 0, 0.0, np.where(number < crew, saving, -added))
 
 
 def vans_per_driver(forecast: Forecast, staffing: Staffing, fleet: VanPool, learned: ShiftShares | None) -> Doubles:

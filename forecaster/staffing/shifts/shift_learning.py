@@ -42,10 +42,10 @@ def learn(spec: Spec, knowledge: Knowledge, panel: Panel) -> ShiftShares:
     days, orders = latest_profiles(lake, first=first, as_of=knowledge.as_of, version=version)
     former = frame(lake, "aliases", version=knowledge.versions.get("aliases"), until=knowledge.as_of)
     ids = aliases.current(days["depot_id"], current_rows(former, ["alias"]))
-    counts, known = orders_by_shift(
+    counts, is_known = orders_by_shift(
         ids, days["day"].to_numpy(), orders, panel, first, spec.staffing.shifts, spec.demand.first_half_hour
     )
-    return shift_shares.pooled(counts, known, panel.cutoff - timedelta(days=window - 1), spec.staffing)
+    return shift_shares.pooled(counts, is_known, panel.cutoff - timedelta(days=window - 1), spec.staffing)
 
 
 def orders_by_shift(
@@ -59,26 +59,26 @@ def orders_by_shift(
     length = (panel.cutoff - date(1970, 1, 1)).days - first + 1
     place = {depot: row for row, depot in enumerate(panel.depot_ids)}
     row = ids.map(place).fillna(-1).to_numpy(np.intp)
-    here = (row >= 0) & (day >= first) & (day < first + length)
-    row, column, orders = row[here], day[here] - first, orders[here].astype(float)
+    in_window = (row >= 0) & (day >= first) & (day < first + length)
+    row, column, orders = row[in_window], day[in_window] - first, orders[in_window].astype(float)
     counts = np.zeros((len(shifts), len(panel.depot_ids), length + 2))  # one day more on either side
     belongs = _belongs(shifts)
     belongs[:day_starts, 1] = np.minimum(belongs[:day_starts, 1] + 1, _AFTER)
     for shift in range(len(shifts)):
-        for beside in (_BEFORE, _SAME, _AFTER):
-            mine = (belongs == [shift, beside]).all(axis=1)
+        for day_offset in (_BEFORE, _SAME, _AFTER):
+            mine = (belongs == [shift, day_offset]).all(axis=1)
             if mine.any():
-                np.add.at(counts[shift], (row, column + 1 + beside), orders[:, mine].sum(axis=1))
+                np.add.at(counts[shift], (row, column + 1 + day_offset), orders[:, mine].sum(axis=1))
     has_row = np.zeros((len(panel.depot_ids), length), bool)
     has_row[row, column] = True
     settled = has_row | _closed(panel, length)
-    known = has_row[:, 1:].copy()
+    is_known = has_row[:, 1:].copy()
     if (belongs[:, 1] == _BEFORE).any():
-        known[:, :-1] &= settled[:, 2:]
-        known[:, -1] = False
+        is_known[:, :-1] &= settled[:, 2:]
+        is_known[:, -1] = False
     if (belongs[:, 1] == _AFTER).any():
-        known &= settled[:, :-1]
-    return counts[:, :, 2:-1], known
+        is_known &= settled[:, :-1]
+    return counts[:, :, 2:-1], is_known
 
 
 def _closed(panel: Panel, length: int) -> Bools:

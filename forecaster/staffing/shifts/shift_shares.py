@@ -35,16 +35,16 @@ def of_hours(staffing: Staffing, depots: int) -> ShiftShares:
     return ShiftShares(shares, np.zeros((depots, 7), np.int32))
 
 
-def pooled(counts: Doubles, known: Bools, first: date, staffing: Staffing) -> ShiftShares:
+def pooled(counts: Doubles, is_known: Bools, first: date, staffing: Staffing) -> ShiftShares:
     """Shares from orders by shift (shifts, depots, days) on the known days (depots, days), from
     `first` on."""
-    counts = np.where(known & (counts.sum(axis=0) > 0), counts, 0.0)
+    counts = np.where(is_known & (counts.sum(axis=0) > 0), counts, 0.0)
     taught = counts.sum(axis=0) > 0
     if not taught.any():
-        return of_hours(staffing, known.shape[0])
-    weekday = (first.weekday() + np.arange(known.shape[1])) % 7
-    by_weekday = np.stack([counts[:, :, weekday == each].sum(axis=2) for each in range(7)], axis=-1)
-    days = np.stack([taught[:, weekday == each].sum(axis=1) for each in range(7)], axis=-1).astype(np.int32)
+        return of_hours(staffing, is_known.shape[0])
+    weekday = (first.weekday() + np.arange(is_known.shape[1])) % 7
+    by_weekday = np.stack([counts[:, :, weekday == day].sum(axis=2) for day in range(7)], axis=-1)
+    days = np.stack([taught[:, weekday == day].sum(axis=1) for day in range(7)], axis=-1).astype(np.int32)
     network = _normed(counts.sum(axis=(1, 2)))[:, None]
     of_network = _normed(by_weekday.sum(axis=1))
     usual = np.divide(of_network, network, out=np.ones_like(of_network), where=(network > 0) & (days.sum(axis=0) > 0))

@@ -73,8 +73,8 @@ def _profile(name: str, frame: Any) -> dict[str, Any]:
     if len(frame) and "date" in frame.columns:
         profile |= {"first": f"{frame['date'].min():%Y-%m-%d}", "last": f"{frame['date'].max():%Y-%m-%d}"}
     if name == "demand":
-        known = frame["demand"].notna()
-        profile |= {"depots": int(frame["depot_id"].nunique()), "known": int(known.sum())}
+        is_known = frame["demand"].notna()
+        profile |= {"depots": int(frame["depot_id"].nunique()), "known": int(is_known.sum())}
         profile["orders"] = float(frame["demand"].sum())
     if name == "events":
         profile["kinds"] = {str(kind): int(n) for kind, n in sorted(frame["kind"].value_counts().items())}

@@ -40,13 +40,13 @@ def files(spec: Spec, knowledge: Knowledge) -> dict[str, bytes]:
         ),
         "state": "state",
     }
-    made = {PIPELINE: json.dumps(content, indent=1).encode(errors="replace")}
+    folder_files = {PIPELINE: json.dumps(content, indent=1).encode(errors="replace")}
     if spec.depots is not None:
         names = ["depot_id", *spec.depots.static, *(name for name in BUSINESS if name in knowledge.depots)]
-        made[STATIC] = _parquet(knowledge.depots[names])
+        folder_files[STATIC] = _parquet(knowledge.depots[names])
     if len(knowledge.events):
-        made[EVENTS] = _parquet(knowledge.events)
-    return made
+        folder_files[EVENTS] = _parquet(knowledge.events)
+    return folder_files
 
 
 def example(spec: Spec, knowledge: Knowledge, panel: Panel) -> dict[str, Any]:
@@ -58,11 +58,11 @@ def example(spec: Spec, knowledge: Knowledge, panel: Panel) -> dict[str, Any]:
     """
     covariates = [name for name in spec.calendar.known_future if name in knowledge.demand.columns]
     is_open = panel.open[:, panel.history :].any(axis=1)
-    chosen = [panel.depot_ids[row] for row in np.flatnonzero(is_open)[:EXAMPLE_DEPOTS]]
+    depot_ids = [panel.depot_ids[row] for row in np.flatnonzero(is_open)[:EXAMPLE_DEPOTS]]
     last = panel.days[-1] if covariates else panel.days[panel.history - 1]
     first = panel.days[max(panel.history - EXAMPLE_DAYS, 0)]
     demand = knowledge.demand
-    demand = demand[demand["depot_id"].isin(chosen) & (demand["date"] >= first) & (demand["date"] <= last)]
+    demand = demand[demand["depot_id"].isin(depot_ids) & (demand["date"] >= first) & (demand["date"] <= last)]
     demand = demand.sort_values(["depot_id", "date"])
     columns = {"depot_id": ("string", True), "date": ("datetime", True), "demand": (ANY, True)}
     columns |= dict.fromkeys(covariates, (ANY, False))
@@ -71,8 +71,8 @@ def example(spec: Spec, knowledge: Knowledge, panel: Panel) -> dict[str, Any]:
         for row in demand[list(columns)].itertuples(index=False)
     ]
     levels = [f"q{level:g}" for level in spec.model.quantiles]
-    given = {"depot_id": "string", "date": "datetime"} | dict.fromkeys(("forecast", *levels, "mean"), "double")
-    return {"takes": columns, "gives": given, "rows": rows}
+    result_columns = {"depot_id": "string", "date": "datetime"} | dict.fromkeys(("forecast", *levels, "mean"), "double")
+    return {"takes": columns, "gives": result_columns, "rows": rows}
 
 
 def _plain(value: Any) -> Any:

@@ -138,8 +138,8 @@ class ShiftEditRoutes:
             return self._shown(request, depot, None, fault=_fault(error), status=_status(error))
         except MissingExtra as error:
             raise HTTPException(501, str(error)) from error
-        chosen = [edit.target_date for edit in edits]
-        return self._shown(request, depot, None, fields, answer=answer, chosen=chosen)
+        days = [edit.target_date for edit in edits]
+        return self._shown(request, depot, None, fields, answer=answer, chosen=days)
 
     async def edit_shifts(self, request: Request, by: Planner, content: Body) -> Response:
         """Try edits of a depot's week, or save them: replacements, drivers, probability of a
@@ -149,15 +149,15 @@ class ShiftEditRoutes:
 
     def _edit(self, request: Request, content: bytes, by: Person) -> Response:
         try:
-            asked = ShiftEditsIn.model_validate(fields(request, content))
-            self.context.store.edition(by.cities).depot(asked.depot_id)
-            edits = [ShiftEdit(each.person, each.target_date, each.shift) for each in asked.edits]
-            if asked.save:
-                name = planner.name(by, asked.by)
-                answer = shift_edits.save(self.spec, asked.depot_id, edits, by=name, audit=self._auditing(request))
+            form = ShiftEditsIn.model_validate(fields(request, content))
+            self.context.store.edition(by.cities).depot(form.depot_id)
+            edits = [ShiftEdit(edit.person, edit.target_date, edit.shift) for edit in form.edits]
+            if form.save:
+                name = planner.name(by, form.by)
+                answer = shift_edits.save(self.spec, form.depot_id, edits, by=name, audit=self._auditing(request))
                 self.context.store.forget()
             else:
-                answer = shift_edits.ask(self.spec, asked.depot_id, edits)
+                answer = shift_edits.ask(self.spec, form.depot_id, edits)
         except (OverrideError, DeskError, ValidationError) as error:
             return self.refuse(request, _status(error), _fault(error))
         return Response(to_json(answer), media_type=JSON)
@@ -168,7 +168,7 @@ class ShiftEditRoutes:
         self.context.store.edition(by.cities).depot(depot)
         wish = LinkRequest(view=links.PERSON, depot_id=depot, person=sent.get("person", ""))
         check_link(wish, self.context)
-        _made, address = made_link(request, self.context, replace(by, name=name), wish)
+        _new_link, address = made_link(request, self.context, replace(by, name=name), wish)
         return self._shown(request, depot, form_day(sent.get("first", "")), link=address)
 
     def _answer(self, request: Request, content: bytes, by: Person, *, save: bool) -> Response:

@@ -110,8 +110,8 @@ class WeekFileRoutes:
             return self._shown(request, fault=str(error), status=422)
         except DeskError as error:
             return self._shown(request, fault=_(error.for_readers), status=409)
-        shown = BoardQuery(only="overridden" if values.getlist(FIELD) else "")
-        return RedirectResponse(self.context.prefix + shown.to(), 303)
+        query = BoardQuery(only="overridden" if values.getlist(FIELD) else "")
+        return RedirectResponse(self.context.prefix + query.to(), 303)
 
     def _fields(self, request: Request) -> Any:
         return request.form(max_files=1, max_fields=10_000)
@@ -172,15 +172,15 @@ def file_token(request: Request, fields: FormData) -> str:
 
 
 def _row(cell: ChangedCell, depot_id: str, day: PublishedDay, levels: tuple[float, ...]) -> ChangedRow:
-    on, wanted, field = cell.target_date, cell.number, f"{depot_id}\t{cell.target_date}\t{cell.number}"
+    on, new_number, field = cell.target_date, cell.number, f"{depot_id}\t{cell.target_date}\t{cell.number}"
     place = depot_id, cell_href(depot_id, on), display.day(on)
     if cell.of_crew:
         drivers = day.drivers or 0
-        numbers = display.drivers(round(cell.before)), display.drivers(drivers), display.drivers(wanted)
-        return ChangedRow(*place, *numbers, display.signed(wanted - drivers), CREW_FIELD, field)
+        numbers = display.drivers(round(cell.before)), display.drivers(drivers), display.drivers(new_number)
+        return ChangedRow(*place, *numbers, display.signed(new_number - drivers), CREW_FIELD, field)
     now = median_and_range(day, levels).median
-    numbers = display.orders(cell.before), display.orders(now), display.orders(wanted)
-    return ChangedRow(*place, *numbers, display.signed(wanted - now), FIELD, field)
+    numbers = display.orders(cell.before), display.orders(now), display.orders(new_number)
+    return ChangedRow(*place, *numbers, display.signed(new_number - now), FIELD, field)
 
 
 def _cell(field: Any) -> tuple[str, date, int]:

@@ -140,31 +140,34 @@ def board(edition: Edition, query: BoardQuery, actuals: Counts | None = None) ->
     before, levels = edition.before(), published_levels(edition)
     query = query if query.level in levels else replace(query, level=levels[0])
     weeks = -(-len(front.target_dates) // WEEK)
-    week, chosen = shown_days(front, query)
+    week, day_slice = shown_days(front, query)
     ordered, attention = selected(edition, query)
     pages = max(-(-len(ordered) // ROWS), 1)
     page = min(query.page, pages)
-    beside = _counts_beside(query, depots, actuals or {})
-    shown = replace(query, week=week, page=page)
+    cell_counts = _counts_beside(query, depots, actuals or {})
+    page_query = replace(query, week=week, page=page)
     cities = sorted({city_of(depot, query.level) for depot in depots} - {""})
     return Board(
-        shown,
-        tuple(_heading(day, front, shown) for day in front.target_dates[chosen]),
-        _totals(edition, chosen, beside, shown),
-        tuple(_row(depot, edition, chosen, beside, shown) for depot in ordered[(page - 1) * ROWS : page * ROWS]),
+        page_query,
+        tuple(_heading(day, front, page_query) for day in front.target_dates[day_slice]),
+        _totals(edition, day_slice, cell_counts, page_query),
+        tuple(
+            _row(depot, edition, day_slice, cell_counts, page_query)
+            for depot in ordered[(page - 1) * ROWS : page * ROWS]
+        ),
         any(map(is_staffed, days_of(depots))),
         any(map(has_shifts, days_of(depots))),
         bool(before),
         len(ordered),
         pages,
-        week_choices(front, weeks, shown),
-        _filters(depots, chosen, shown),
-        level_choices(levels, shown),
-        tuple(BoardLink(city, shown.to(city=city), city == query.city) for city in cities)
+        week_choices(front, weeks, page_query),
+        _filters(depots, day_slice, page_query),
+        level_choices(levels, page_query),
+        tuple(BoardLink(city, page_query.to(city=city), city == query.city) for city in cities)
         if 1 < len(cities) <= MOST_CITIES
         else (),
         "" if query.city in ("", *cities) else nearest_word(query.city, cities) or "",
-        beside_choices(shown, edition.past),
+        beside_choices(page_query, edition.past),
         _summary(query, len(ordered), sum(map(bool, attention.values()))),
     )
 
@@ -178,45 +181,56 @@ def shown_days(front: Front, query: BoardQuery) -> tuple[int, slice]:
 def selected(edition: Edition, query: BoardQuery) -> tuple[list[PublishedDepot], Mapping[str, tuple[str, ...]]]:
     """Return the matching depots, sorted, and the reasons why each needs attention."""
     head, front, before = edition.head, edition.front, edition.before()
-    _, chosen = shown_days(front, query)
-    matching = [depot for depot in edition.outline() if _matches(depot, query, chosen)]
+    _, day_slice = shown_days(front, query)
+    matching = [depot for depot in edition.outline() if _matches(depot, query, day_slice)]
     attention = {depot.depot_id: reasons(depot, head, front, before) for depot in matching}
     return sorted(matching, key=_order(query, head, front, before, attention)), attention
 
 
 def _heading(day: date, front: Front, query: BoardQuery) -> BoardDay:
     iso = day.isoformat()
-    meant = day == front.target_dates[front.meant]
+    is_front_day = day == front.target_dates[front.meant]
     is_sorted = query.sort == iso
     address = query.to(sort="attention" if is_sorted else iso)
-    return BoardDay(iso, display.weekday(day), display.short_day(day), display.day(day), meant, is_sorted, address)
+    return BoardDay(
+        iso, display.weekday(day), display.short_day(day), display.day(day), is_front_day, is_sorted, address
+    )
 
 
-def _totals(edition: Edition, chosen: slice, beside: Counts, query: BoardQuery) -> tuple[TotalRow, ...]:
+def _totals(edition: Edition, day_slice: slice, cell_counts: Counts, query: BoardQuery) -> tuple[TotalRow, ...]:
     """Return the rows of the network, if the reader sees every city, and of the visible cities."""
     head, front = edition.head, edition.front
-    whole, cities = groups(head, edition.outline(), edition.totals(), query.level)
+    network_group, cities = groups(head, edition.outline(), edition.totals(), query.level)
     rows = []
     if edition.cities is None or len(cities) == 1:  # quantiles of some cities do not add up
-        rows.append(_total(_("Network") if edition.cities is None else whole.name, "", whole, front, chosen, beside))
+        rows.append(
+            _total(
+                _("Network") if edition.cities is None else network_group.name,
+                "",
+                network_group,
+                front,
+                day_slice,
+                cell_counts,
+            )
+        )
     if len(cities) > 1:
         for city in cities[:MOST_CITIES]:
             is_city = city.name == city_of(city.depots[0], query.level)  # not the group of depots without one
             address = query.to(city="" if city.name == query.city else city.name) if is_city else ""
-            rows.append(_total(city.name, address, city, front, chosen, beside))
+            rows.append(_total(city.name, address, city, front, day_slice, cell_counts))
     return tuple(rows)
 
 
-def _total(name: str, address: str, of: Together, front: Front, chosen: slice, beside: Counts) -> TotalRow:
-    places = range(*chosen.indices(len(front.target_dates)))
-    cells = tuple(_total_cell(of, front, place, beside) for place in places)
+def _total(name: str, address: str, of: Together, front: Front, day_slice: slice, cell_counts: Counts) -> TotalRow:
+    places = range(*day_slice.indices(len(front.target_dates)))
+    cells = tuple(_total_cell(of, front, place, cell_counts) for place in places)
     return TotalRow(name, address, len(of.depots), in_seven_days(of.week) if of.week else "", cells)
 
 
-def _total_cell(of: Together, front: Front, place: int, beside: Counts) -> TotalCell:
+def _total_cell(of: Together, front: Front, place: int, cell_counts: Counts) -> TotalCell:
     target, crew = front.target_dates[place], drivers(of.depots, place)
     median = of.median(place)
-    known = [beside[cell] for depot in of.depots if (cell := (depot.depot_id, target)) in beside]
+    depot_counts = [cell_counts[cell] for depot in of.depots if (cell := (depot.depot_id, target)) in cell_counts]
     return TotalCell(
         of.is_open(place),
         display.orders(median),
@@ -224,14 +238,14 @@ def _total_cell(of: Together, front: Front, place: int, beside: Counts) -> Total
         of.range(place) or "",
         "" if crew is None else display.number(crew),
         sum(is_short(depot.days[place]) for depot in of.depots),
-        display.orders(sum(known)) if known else "",
+        display.orders(sum(depot_counts)) if depot_counts else "",
         place == front.meant,
     )
 
 
-def _row(depot: PublishedDepot, edition: Edition, chosen: slice, beside: Counts, query: BoardQuery) -> BoardRow:
+def _row(depot: PublishedDepot, edition: Edition, day_slice: slice, cell_counts: Counts, query: BoardQuery) -> BoardRow:
     head, front = edition.head, edition.front
-    meant = front.target_dates[front.meant]
+    front_day = front.target_dates[front.meant]
     past = past_query(query.as_of)
     return BoardRow(
         depot.depot_id,
@@ -240,26 +254,28 @@ def _row(depot: PublishedDepot, edition: Edition, chosen: slice, beside: Counts,
         depot.tier or head.tier,
         reasons(depot, head, front, edition.before(), shortages=False),
         tuple(
-            _cell(depot, day, head, beside.get((depot.depot_id, day.target_date)), day.target_date == meant, past)
-            for day in depot.days[chosen]
+            _cell(
+                depot, day, head, cell_counts.get((depot.depot_id, day.target_date)), day.target_date == front_day, past
+            )
+            for day in depot.days[day_slice]
         ),
     )
 
 
 def _cell(
-    depot: PublishedDepot, day: PublishedDay, head: Head, beside: float | None, meant: bool, past: str
+    depot: PublishedDepot, day: PublishedDay, head: Head, count: float | None, is_front_day: bool, past: str
 ) -> BoardCell:
     numbers = median_and_range(day, head.levels)
     crew = day.roster if day.open and day.drivers is not None else None
     short = crew.chance_short if crew else 0.0
     orders, name = display.orders(numbers.median), display.day(day.target_date)
-    words = [display.in_orders(numbers.median) if day.open else _("closed")]
+    texts = [display.in_orders(numbers.median) if day.open else _("closed")]
     if day.open and day.drivers is not None:
-        words.append(display.drivers(day.drivers))
+        texts.append(display.drivers(day.drivers))
     if crew:
-        words.append(_("{chance} of being short", chance=chance(short)))
+        texts.append(_("{chance} of being short", chance=chance(short)))
     if day.override is not None:
-        words.append(_("a planner’s number"))
+        texts.append(_("a planner’s number"))
     return BoardCell(
         cell_href(depot.depot_id, day.target_date) + past,
         day.open,
@@ -269,10 +285,10 @@ def _cell(
         display.number(day.drivers) if day.open and day.drivers is not None else "",
         sum(short >= least for least in STEPS) if crew else -1,
         round(TENTHS * (1 - short)),
-        _("{day}: {text}", day=f"{depot.depot_id}, {name}", text=display.listed(words)),
-        "" if beside is None else display.orders(beside),
+        _("{day}: {text}", day=f"{depot.depot_id}, {name}", text=display.listed(texts)),
+        "" if count is None else display.orders(count),
         day.override is not None,
-        meant,
+        is_front_day,
     )
 
 
@@ -297,27 +313,29 @@ def counts(depots: Sequence[PublishedDepot]) -> Counts:
     }
 
 
-def _filters(depots: Sequence[PublishedDepot], chosen: slice, query: BoardQuery) -> tuple[BoardLink, ...]:
+def _filters(depots: Sequence[PublishedDepot], day_slice: slice, query: BoardQuery) -> tuple[BoardLink, ...]:
     """Return the filters that match any depot, with the number of matches."""
     choices = []
     for only, text in FILTERS.items():
-        number = sum(_is_among(depot, only, chosen) for depot in depots)
+        number = sum(_is_among(depot, only, day_slice) for depot in depots)
         if number or only == query.only:
-            words = _("{filter}: {n}", filter=_(text), n=display.number(number))
-            choices.append(BoardLink(words, query.to(only="" if only == query.only else only), only == query.only))
+            label = _("{filter}: {n}", filter=_(text), n=display.number(number))
+            choices.append(BoardLink(label, query.to(only="" if only == query.only else only), only == query.only))
     return tuple(choices)
 
 
-def _is_among(depot: PublishedDepot, only: str, chosen: slice) -> bool:
+def _is_among(depot: PublishedDepot, only: str, day_slice: slice) -> bool:
     if only == "short":
-        return any(map(is_short, depot.days[chosen]))
+        return any(map(is_short, depot.days[day_slice]))
     if only == "overridden":
-        return any(day.override is not None for day in depot.days[chosen])
+        return any(day.override is not None for day in depot.days[day_slice])
     return depot.tier is not None
 
 
-def _matches(depot: PublishedDepot, query: BoardQuery, chosen: slice) -> bool:
-    if query.city not in ("", city_of(depot, query.level)) or (query.only and not _is_among(depot, query.only, chosen)):
+def _matches(depot: PublishedDepot, query: BoardQuery, day_slice: slice) -> bool:
+    if query.city not in ("", city_of(depot, query.level)) or (
+        query.only and not _is_among(depot, query.only, day_slice)
+    ):
         return False
     text = " ".join((depot.depot_id, *depot.attributes.values())).casefold()
     return all(word in text for word in query.search.casefold().split())

@@ -91,11 +91,11 @@ class _Sheet:
     faults: list[str]
 
     def changes(self) -> Iterator[ChangedCell]:
-        depot_ids, days, seen = {cell[0] for cell in self.before}, dict(self._days()), set[str]()
+        depot_ids, days, earlier_ids = {cell[0] for cell in self.before}, dict(self._days()), set[str]()
         for line, row in enumerate(self.rows[1:], 1):
             depot_id = str(row[0])
-            if depot_id in depot_ids - seen:
-                seen.add(depot_id)
+            if depot_id in depot_ids - earlier_ids:
+                earlier_ids.add(depot_id)
                 yield from self._of_depot(line, row, depot_id, days)
             elif any(cell != "" for cell in row):
                 self._fault(line, 0, row[0], _("a depot of the board, once"))
@@ -123,14 +123,14 @@ class _Sheet:
             else:
                 self._fault(line, column, cell, _("a whole number from 0 to {most}", most=f"{MAX_ORDERS:,}"))
 
-    def _fault(self, line: int, column: int, cell: Any, wanted: str) -> None:
-        self.faults.append(cell_fault(self.name, line, column, cell, wanted))
+    def _fault(self, line: int, column: int, cell: Any, expected: str) -> None:
+        self.faults.append(cell_fault(self.name, line, column, cell, expected))
 
 
-def cell_fault(sheet: str, line: int, column: int, cell: Any, wanted: str) -> str:
+def cell_fault(sheet: str, line: int, column: int, cell: Any, expected: str) -> str:
     """Describe an invalid cell of a sheet; line and column count from 0."""
-    place, what = f"{sheet}!{_letters(column)}{line + 1}", cell if isinstance(cell, date) else shown(cell)
-    return _("{place}: found {cell}, wanted {wanted}", place=place, cell=what, wanted=wanted)
+    place, value = f"{sheet}!{_letters(column)}{line + 1}", cell if isinstance(cell, date) else shown(cell)
+    return _("{place}: found {cell}, wanted {wanted}", place=place, cell=value, wanted=expected)
 
 
 def day_of(cell: Any) -> Any:

@@ -59,7 +59,9 @@ def week_choices(front: Front, weeks: int, query: BoardQuery) -> tuple[BoardLink
 
 def beside_choices(query: BoardQuery, past: bool) -> tuple[BoardLink, ...]:
     return tuple(
-        BoardLink(_(text), query.to(beside="" if beside == query.beside else beside), beside == query.beside)
-        for beside, text in BESIDE.items()
-        if past or beside != ACTUAL
+        BoardLink(
+            _(text), query.to(beside="" if comparison == query.beside else comparison), comparison == query.beside
+        )
+        for comparison, text in BESIDE.items()
+        if past or comparison != ACTUAL
     )

@@ -87,10 +87,10 @@ class Prices:
     def of(self, days: Sequence[PublishedDay]) -> PricedCells:
         """Price one or more depot-days."""
         staffing, names = self.staffing, [shift.name for shift in self.staffing.shifts]
-        day = Need.of(np.array([each.quantiles for each in days]), self.levels, staffing.orders_per_driver)
+        day = Need.of(np.array([depot_day.quantiles for depot_day in days]), self.levels, staffing.orders_per_driver)
         if not names:
-            return PricedCells(staffing, day, (day,), np.array([[each.drivers for each in days]], np.int32))
-        rosters = [each.roster for each in days if each.roster is not None]
+            return PricedCells(staffing, day, (day,), np.array([[depot_day.drivers for depot_day in days]], np.int32))
+        rosters = [depot_day.roster for depot_day in days if depot_day.roster is not None]
         declared = {} if staffing.learns_shares else {shift.name: shift.declared_share for shift in staffing.shifts}
         of_days = [declared if roster.shares is None else dict(roster.shares.shares) for roster in rosters]
         shares = np.array([[of_day[name] for of_day in of_days] for name in names])
@@ -101,7 +101,9 @@ class Prices:
     def saving_of_more(self, day: PublishedDay, shift: str, drivers: int) -> float:
         """Return the expected saving of `drivers` more drivers at a declared shift of a depot-day."""
         cell = self.of([day])
-        further = np.array([[drivers if each.name == shift else 0] for each in self.staffing.shifts], np.int32)
+        further = np.array(
+            [[drivers if declared_shift.name == shift else 0] for declared_shift in self.staffing.shifts], np.int32
+        )
         return float(cell.cost(cell.crews)[0] - cell.cost(cell.crews + further)[0])
 
     @cached_property

@@ -50,13 +50,13 @@ class BoardQuery:
 
     @classmethod
     def of(cls, query: Mapping[str, str]) -> BoardQuery:
-        sort, only, beside = (query.get(name, "") for name in ("sort", "only", "beside"))
+        sort, only, comparison = (query.get(name, "") for name in ("sort", "only", "beside"))
         return cls(
             sort if sort in SORTS or is_day(sort) else "attention",
             query.get("city", "")[:LONGEST],
             query.get("q", "").strip()[:LONGEST],
             only if only in FILTERS else "",
-            beside if beside in BESIDE else "",
+            comparison if comparison in BESIDE else "",
             _number(query.get("week", "")),
             _number(query.get("page", "")),
             query.get("as_of", "")[:64],
@@ -66,8 +66,8 @@ class BoardQuery:
     def to(self, **changes: Any) -> str:
         """Return the address with changed parameters; unless `page` is given, it leads to the first
         page."""
-        shown = {**USUAL, **{name: getattr(self, field) for name, field in FIELDS.items()}, "page": 1, **changes}
-        query = urlencode({name: value for name, value in shown.items() if value != USUAL[name]})
+        parameters = {**USUAL, **{name: getattr(self, field) for name, field in FIELDS.items()}, "page": 1, **changes}
+        query = urlencode({name: value for name, value in parameters.items() if value != USUAL[name]})
         return f"/?{query}" if query else "/"
 
 

@@ -98,17 +98,20 @@ def decisions(
     `levels` are those of the quantiles, and `staffing` is None without the pipeline file.
     Overridden days and accepted crews are excluded.
     """
-    ahead = [step for step, day in enumerate(front.target_dates[:GLANCE]) if day >= front.today]
+    steps_ahead = [step for step, day in enumerate(front.target_dates[:GLANCE]) if day >= front.today]
     roster = next((day.roster for depot in depots for day in depot.days if day.roster is not None), None)
     costs = None if staffing is None or roster is None else Prices.of_roster(roster, levels, staffing)
     worst: list[tuple[float, _Cell]] = []
-    for steps in ([step for step in ahead if step == front.meant], [step for step in ahead if step != front.meant]):
+    for steps in (
+        [step for step in steps_ahead if step == front.meant],
+        [step for step in steps_ahead if step != front.meant],
+    ):
         if len(worst) < MOST:
             worst += _dearest(depots, steps, accepted, costs)[: MOST - len(worst)]
     borrowers = [(cell.depot, cell.step) for _cost, cell in worst if cell.one_more >= LEAST and not cell.roster.missing]
     lenders = None if costs is None else VanLenders(depots, borrowers, costs)
     currency = staffing.currency if staffing else None
-    shown = []
+    rows = []
     for cost, cell in worst:
         day, remedies = cell.day, _remedies(cell, costs, lenders, currency)
         name = display.near(day.target_date, front.today) or display.day(day.target_date)
@@ -117,8 +120,8 @@ def decisions(
         sentence = _("{sentence}.", sentence=cause[:1].upper() + cause[1:])
         place = cell.depot.depot_id, cell.href, name, day.target_date.isoformat()
         crew = cell.drivers, display.drivers(cell.drivers), display.money(cost, currency)
-        shown.append(RailDecision(*place, *crew, sentence, remedies))
-    return tuple(shown)
+        rows.append(RailDecision(*place, *crew, sentence, remedies))
+    return tuple(rows)
 
 
 def _dearest(
@@ -153,8 +156,8 @@ def _bounds(
             if roster is None or drivers is None or not day.open or day.override is not None:
                 continue
             gain = 0.0 if roster.one_more is None else roster.cost - roster.one_more
-            left = 0.0 if roster.left is None else roster.left.saving - roster.left.change_cost
-            if (gain < LEAST and left < LEAST) or accepted.get((depot.depot_id, day.target_date)) == drivers:
+            net_saving = 0.0 if roster.left is None else roster.left.saving - roster.left.change_cost
+            if (gain < LEAST and net_saving < LEAST) or accepted.get((depot.depot_id, day.target_date)) == drivers:
                 continue
             if by_wanted and roster.wanted is not None and roster.wanted > drivers + 1:
                 gain = min(gain * (roster.wanted - drivers), roster.cost)
@@ -180,7 +183,7 @@ def _remedies(
     roster, plan = cell.roster, cell.roster.left
     # premiums are included in the plan's cost
     change = plan.change_cost if plan else costs.staffing.change_cost if costs else 0.0
-    actions: list[tuple[float, str, str, int | None]] = [(*each, None) for each in _requests(cell, costs)]
+    actions: list[tuple[float, str, str, int | None]] = [(*request, None) for request in _requests(cell, costs)]
     if plan is not None:
         text = _("Change to {n}, as in the new plan", n=display.number(plan.drivers))
         actions.append((cell.replanned - change, text, cell.href, None if roster.shifts else plan.drivers))

@@ -278,27 +278,27 @@ def _is_old(edition: Edition) -> bool:
 
 def _alarm(edition: Edition, tier: str) -> str:
     """Describe the problem with the numbers: outdated, or without a model."""
-    front, made = edition.front, _published_on(edition)
+    front, publication_day = edition.front, _published_on(edition)
     sentences = []
-    if front.fruitless and not front.stale and made < front.today:
-        is_yesterday = made == front.today - timedelta(days=1)
+    if front.fruitless and not front.stale and publication_day < front.today:
+        is_yesterday = publication_day == front.today - timedelta(days=1)
         if is_yesterday:
             sentences.append(_("Yesterday’s forecast: this night’s run failed."))
         else:
-            sentences.append(_("The forecast of {day}: this night’s run failed.", day=display.day(made)))
+            sentences.append(_("The forecast of {day}: this night’s run failed.", day=display.day(publication_day)))
     elif front.alarm:
         sentences.append(f"{front.alarm.title} {front.alarm.sentence}")
     if tier in WITHOUT_OWN_MODEL:
-        sentences.append(_(MEANING[tier], night=night(made, front.today)))
+        sentences.append(_(MEANING[tier], night=night(publication_day, front.today)))
     return " ".join(sentences)
 
 
 def _crews(depots: Sequence[PublishedDepot], front: Front) -> Crews:
-    meant = front.target_dates[front.meant]
+    front_day = front.target_dates[front.meant]
     return {
         day.isoformat(): {
             depot.depot_id: depot.days[place].drivers if depot.days[place].open else CLOSED for depot in depots
         }
         for place, day in enumerate(front.target_dates)
-        if front.today <= day <= meant
+        if front.today <= day <= front_day
     }

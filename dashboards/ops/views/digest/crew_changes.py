@@ -22,11 +22,11 @@ def crew_changes(before: Crews, now: Crews) -> tuple[str, ...]:
         ]
         if moved:
             hidden = len(moved) - MOST_NAMED
-            named = ", ".join(moved[:MOST_NAMED])
+            changes = ", ".join(moved[:MOST_NAMED])
             if hidden > 0:
-                named = _("{names} and {n} more", names=named, n=display.number(hidden))
+                changes = _("{names} and {n} more", names=changes, n=display.number(hidden))
             day = display.day(date.fromisoformat(iso))
-            sentences.append(_("Drivers changed for {day}: {changes}.", day=day, changes=named))
+            sentences.append(_("Drivers changed for {day}: {changes}.", day=day, changes=changes))
     return tuple(sentences)
 
 

@@ -44,10 +44,10 @@ class FeedItem:
 
 def publications_of_days(edition: Edition) -> tuple[Head, ...]:
     """Return the last publication of each local day, newest first, from the shown one back."""
-    zone, shown = ZoneInfo(edition.head.timezone), edition.head
+    zone, current = ZoneInfo(edition.head.timezone), edition.head
     newest: dict[date, Head] = {}
-    for head in edition.ledger.publications(shown.pipeline):
-        if head.publication_id <= shown.publication_id:
+    for head in edition.ledger.publications(current.pipeline):
+        if head.publication_id <= current.publication_id:
             newest.setdefault(head.published_at.astimezone(zone).date(), head)
     return tuple(newest.values())[:MOST_ITEMS]
 
@@ -137,6 +137,6 @@ def _guid(item: FeedItem) -> str:
     return _uid(item.head.pipeline, item.digest.scope, str(item.head.publication_id))
 
 
-def _uid(pipeline: str, scope: DigestScope, what: str) -> str:
-    key = "\0".join((pipeline, scope.depot_id, scope.city, what))
+def _uid(pipeline: str, scope: DigestScope, item_id: str) -> str:
+    key = "\0".join((pipeline, scope.depot_id, scope.city, item_id))
     return f"{sha256(key.encode()).hexdigest()[:32]}@forecaster"

@@ -23,8 +23,8 @@ TEMPLATES = Path(__file__).parents[2] / "templates"
 
 def html(digest: Digest, changed: tuple[str, ...] = ()) -> str:
     """Return the whole mail; `changed` describes the changes since the previous digest."""
-    words = {"language": language(), "direction": direction()}
-    return _template().render(digest=digest, changed=changed, wording=wording, **words)
+    locale_values = {"language": language(), "direction": direction()}
+    return _template().render(digest=digest, changed=changed, wording=wording, **locale_values)
 
 
 @lru_cache(maxsize=1)

@@ -41,7 +41,7 @@ def preview(spec: Spec, depot: str | None, city: str | None, form: DigestForm, l
 
 def _not_published(edition: Edition, depot: str | None, city: str | None) -> NoSuchRow:
     published = edition.outline()
-    words = [other.depot_id for other in published] if depot else [city_of(other) for other in published]
-    near = did_you_mean(nearest_word(depot or city or "", words))
+    candidates = [other.depot_id for other in published] if depot else [city_of(other) for other in published]
+    near = did_you_mean(nearest_word(depot or city or "", candidates))
     option = f"--depot: found {depot!r}" if depot else f"--city: found {city!r}"
     return NoSuchRow(f"{option}, wanted one of those that are published{near}")

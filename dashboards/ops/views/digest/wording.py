@@ -105,5 +105,5 @@ def _lines(digest: Digest, changed: tuple[str, ...]) -> Iterator[str]:
         yield digest.address
 
 
-def _capital(words: str) -> str:
-    return words[:1].upper() + words[1:]
+def _capital(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]

@@ -63,14 +63,14 @@ def _rates(weeks: Sequence[Mapping[str, Tally]]) -> Iterator[tuple[str, float]]:
 
 
 def _kept(book: Logbook) -> str:
-    known = [line for line in standing_lines(book) if line.budget != NOT_KNOWN]
-    if not known:
+    objectives = [line for line in standing_lines(book) if line.budget != NOT_KNOWN]
+    if not objectives:
         return ""
-    kept = sum(line.quality == "good" for line in known)
+    met_count = sum(line.quality == "good" for line in objectives)
     return ngettext(
         "{kept} of {n} measurable objective is met.",
         "{kept} of {n} measurable objectives are met.",
-        len(known),
-        kept=display.number(kept),
-        n=display.number(len(known)),
+        len(objectives),
+        kept=display.number(met_count),
+        n=display.number(len(objectives)),
     )

@@ -205,7 +205,7 @@ def _part_rows(parts: tuple[ValuePart, ...], currency: str | None, name: Callabl
 
 
 def _findings(account: ValueAccount) -> list[PayersAnswer]:
-    found, currency = [], account.currency
+    answers, currency = [], account.currency
     if account.more_vans is not None:
         amount = account.more_vans
         cities = [
@@ -216,7 +216,7 @@ def _findings(account: ValueAccount) -> list[PayersAnswer]:
         by_city = ""
         if len(account.cities) > 1 and cities:
             by_city = _("By city: {cities}.", cities=display.listed(cities[:MOST_CITIES]))
-        found.append(
+        answers.append(
             PayersAnswer(
                 _("What would ten more vans have been worth?"),
                 display.signed_money(amount.amount, currency),
@@ -224,9 +224,9 @@ def _findings(account: ValueAccount) -> list[PayersAnswer]:
                 by_city,
             )
         )
-    worked, planned = account.whole.of(WORKED), account.whole.of(AS_PLANNED)
-    if account.deviation is not None and worked and planned:
-        found.append(
+    actual, planned = account.whole.of(WORKED), account.whole.of(AS_PLANNED)
+    if account.deviation is not None and actual and planned:
+        answers.append(
             PayersAnswer(
                 _("What did deviations from the plan cost?"),
                 display.signed_money(account.deviation.amount, currency),
@@ -234,7 +234,7 @@ def _findings(account: ValueAccount) -> list[PayersAnswer]:
                 _(
                     "{worked} worked and {planned} planned driver shifts, on {days} whose hours are known. Below zero, "
                     "the plan would have cost more.",
-                    worked=display.number(worked.drivers),
+                    worked=display.number(actual.drivers),
                     planned=display.number(planned.drivers),
                     days=display.depot_days(planned.depot_days),
                 ),
@@ -242,7 +242,7 @@ def _findings(account: ValueAccount) -> list[PayersAnswer]:
         )
     if account.overrides is not None:
         below_zero = _("Below zero, the model alone would have been cheaper.")
-        found.append(
+        answers.append(
             PayersAnswer(
                 _("What were planners’ numbers worth?"),
                 display.signed_money(account.overrides.amount, currency),
@@ -250,7 +250,7 @@ def _findings(account: ValueAccount) -> list[PayersAnswer]:
                 below_zero,
             )
         )
-    return found
+    return answers
 
 
 def _computing(computing: Computing | None, currency: str | None) -> list[tuple[str, str]]:

@@ -96,8 +96,8 @@ def plan_page(
 ) -> PlanPage:
     """Return the content of the page; `some` is true if there may be depots that the reader does
     not see."""
-    value, last, chosen = _supposed(answer, day)
-    ahead = [published.target_date for published in depot.days]
+    value, last, other_depots = _supposed(answer, day)
+    target_dates = [published.target_date for published in depot.days]
     return PlanPage(
         depot.depot_id,
         display.day(day.target_date),
@@ -105,10 +105,10 @@ def plan_page(
         cell_href(depot.depot_id, day.target_date),
         _kind_options(options, answer),
         value or str(_suggested(answer, day, levels)),
-        _day_options([target for target in ahead if target >= day.target_date], last),
+        _day_options([target for target in target_dates if target >= day.target_date], last),
         _scopes(depot.depot_id, options),
         tuple(
-            SelectOption(other, other, options.scope != CITY and other in chosen)
+            SelectOption(other, other, options.scope != CITY and other in other_depots)
             for other in options.others[:MOST_OTHERS]
         ),
         missing,
@@ -272,8 +272,8 @@ def moved_vans(answer: WhatIfAnswer) -> tuple[str, ...]:
 
 def _whose_vans(day: str, loses: bool, group: Sequence[MovedVans]) -> str:
     """Name depots that lose or get a van, with their vans before and after."""
-    named = [f"{vans.depot_id} ({vans.before} → {vans.after})" for vans in group[:MOST_MOVED]]
-    depots = display.listed(named)
+    entries = [f"{vans.depot_id} ({vans.before} → {vans.after})" for vans in group[:MOST_MOVED]]
+    depots = display.listed(entries)
     if len(group) > MOST_MOVED:
         depots = _("{depots} and {n} more", depots=depots, n=display.number(len(group) - MOST_MOVED))
     single = all(abs(vans.after - vans.before) == 1 for vans in group)
@@ -289,7 +289,7 @@ def what_if_sheet(answer: WhatIfAnswer) -> CsvSheet:
     depots of the question, and the vans that move."""
     question, before, after = answer.supposed, asdict(answer.before), asdict(answer.after)
     numbers = [(question.target_date, name, before[name], after[name]) for name in before]
-    others = [(day, ORDERS, now, then) for day, now, then in answer.week if day != question.target_date]
+    other_days = [(day, ORDERS, now, then) for day, now, then in answer.week if day != question.target_date]
     sums = []
     if len(answer.days) > 1 or len(question.depot_ids) > 1:
         for day in answer.days:
@@ -301,7 +301,7 @@ def what_if_sheet(answer: WhatIfAnswer) -> CsvSheet:
     vans = [(moved.target_date, f"vans of {moved.depot_id}", moved.before, moved.after) for moved in answer.moved_vans]
     supposed = (question.depot_id, question.target_date, question.kind, question.value)
     columns = ("depot_id", "supposed_for", "kind", "value", "target_date", "number", "before", "after")
-    return CsvSheet(columns, [(*supposed, *row) for row in (*numbers, *others, *sums, *vans)])
+    return CsvSheet(columns, [(*supposed, *row) for row in (*numbers, *other_days, *sums, *vans)])
 
 
 def comparison(answer: WhatIfAnswer, some: bool = False) -> tuple[ComparisonRow, ...]:
@@ -328,7 +328,7 @@ def remark(answer: WhatIfAnswer, levels: tuple[float, ...], day: PublishedDay) -
     if answer.overridden is not None and day.override is not None:
         override = override_sentence(day.override, levels)
         sentences.append(_("An override holds on this day: {override}", override=override))
-    others = [
+    other_days = [
         _(
             "{day} {before} → {after}",
             day=display.day(other_day),
@@ -338,8 +338,8 @@ def remark(answer: WhatIfAnswer, levels: tuple[float, ...], day: PublishedDay) -
         for other_day, before, after in answer.week
         if other_day != answer.supposed.target_date and round(before) != round(after)
     ]
-    if others:
-        sentences.append(_("Other days move with it: {days}.", days=display.listed(others)))
+    if other_days:
+        sentences.append(_("Other days move with it: {days}.", days=display.listed(other_days)))
     return " ".join(sentences)
 
 
@@ -351,8 +351,8 @@ def _same_of_all(some: bool) -> str:
     return _("The same, of all your depots that day") if some else _("The same, of all depots that day")
 
 
-def _day_options(days: Sequence[date], chosen: date) -> tuple[SelectOption, ...]:
-    return tuple(SelectOption(day.isoformat(), display.day(day), day == chosen) for day in days)
+def _day_options(days: Sequence[date], selected_day: date) -> tuple[SelectOption, ...]:
+    return tuple(SelectOption(day.isoformat(), display.day(day), day == selected_day) for day in days)
 
 
 def _median(side: Side) -> float:

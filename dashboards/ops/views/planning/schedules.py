@@ -84,8 +84,8 @@ def schedule_lines(edition: Edition, spec: Spec) -> tuple[str, ...]:
 
 
 def _week(week: WeekState, edition: Edition, zone: ZoneInfo, currency: str | None) -> WeekRow:
-    ahead = edition.front.target_dates
-    days: Sequence[date] = [day for day in ahead if week.monday <= day < week.monday + timedelta(days=7)]
+    target_dates = edition.front.target_dates
+    days: Sequence[date] = [day for day in target_dates if week.monday <= day < week.monday + timedelta(days=7)]
     return WeekRow(week.monday.isoformat(), display.days(days), _state(week, zone, currency), week.drafts > 0)
 
 

@@ -34,9 +34,9 @@ def drift_list(drifts: Sequence[Drift]) -> DriftList | None:
     if not drifts:
         return None
     order = lambda drift: (drift.part == DEPOT, drift.part != ALL, drift.part)  # noqa: E731
-    whole = [drift for drift in sorted(drifts, key=order) if drift.part != DEPOT]
+    aggregates = [drift for drift in sorted(drifts, key=order) if drift.part != DEPOT]
     depots = [drift for drift in drifts if drift.part == DEPOT]
-    return DriftList(tuple(_line(drift) for drift in [*whole, *depots[:MOST]]), max(len(depots) - MOST, 0))
+    return DriftList(tuple(_line(drift) for drift in [*aggregates, *depots[:MOST]]), max(len(depots) - MOST, 0))
 
 
 def depot_sentence(drifts: Sequence[Drift]) -> str:

@@ -41,27 +41,27 @@ def on_call(book: Logbook) -> OnCall | None:
     """Return the facts; None for a reader who does not see every city, and without a pipeline file."""
     if book.cities is not None or book.spec is None:
         return None
-    known = {(row.name, *row.labels): row.value for row in readings.read(book.spec, book.ledger, book.now)}
-    facts = (*_instants(book, known), *_counts(known), *_answers(book), *_memory(book))
+    values = {(row.name, *row.labels): row.value for row in readings.read(book.spec, book.ledger, book.now)}
+    facts = (*_instants(book, values), *_counts(values), *_answers(book), *_memory(book))
     return OnCall(facts, tuple((f"dashboards/runbooks/{name}.md", _(when)) for name, when in RUNBOOKS.items()))
 
 
-def _instants(book: Logbook, known: Readings) -> Iterator[tuple[str, str]]:
+def _instants(book: Logbook, values: Readings) -> Iterator[tuple[str, str]]:
     zone = ZoneInfo(book.head.timezone if book.head else "UTC")
     names = {"deadline": _("Due by"), "run_started_at": _("Running since")}
-    for (name, *_labels), seconds in known.items():
+    for (name, *_labels), seconds in values.items():
         if name in names:
             yield names[name], display.instant(datetime.fromtimestamp(seconds, UTC), zone)
 
 
-def _counts(known: Readings) -> Iterator[tuple[str, str]]:
-    yield _("Nights without forecasts"), display.number(_sum(known, "nights_missing"))
-    yield _("Runs that were killed"), display.number(_sum(known, "runs", "killed"))
-    yield _("Waiting for MLflow"), display.number(_sum(known, "registry_waiting"))
+def _counts(values: Readings) -> Iterator[tuple[str, str]]:
+    yield _("Nights without forecasts"), display.number(_sum(values, "nights_missing"))
+    yield _("Runs that were killed"), display.number(_sum(values, "runs", "killed"))
+    yield _("Waiting for MLflow"), display.number(_sum(values, "registry_waiting"))
 
 
-def _sum(known: Readings, measure: str, label: str = "") -> float:
-    return sum(value for (name, *labels), value in known.items() if name == measure and (not label or label in labels))
+def _sum(values: Readings, measure: str, label: str = "") -> float:
+    return sum(value for (name, *labels), value in values.items() if name == measure and (not label or label in labels))
 
 
 def _answers(book: Logbook) -> Iterator[tuple[str, str]]:
@@ -77,6 +77,6 @@ def _answers(book: Logbook) -> Iterator[tuple[str, str]]:
 def _memory(book: Logbook) -> Iterator[tuple[str, str]]:
     """Yield the peak memory of each process of the last run."""
     last = next((run for run in book.runs if run.finished_at is not None), None)
-    held: Mapping[str, float] = ((last.measures if last else None) or {}).get("peak_memory_bytes", {})
-    for process, most in held.items():
+    peaks: Mapping[str, float] = ((last.measures if last else None) or {}).get("peak_memory_bytes", {})
+    for process, most in peaks.items():
         yield _("Memory of {process}", process=process), _("{n} MB", n=display.number(most / 1e6))

@@ -61,7 +61,7 @@ def promises(book: Logbook, spec: Spec | None) -> Promises | None:
         return None
     freeze = slo.freeze(spec, book.ledger, book.now)
     return Promises(
-        tuple(_line(standing) for standing in slo.standings(spec, book.ledger, book.now)),
+        tuple(_line(status) for status in slo.standings(spec, book.ledger, book.now)),
         capitalised(told(freeze.sentence)) if freeze else "",
     )
 
@@ -79,14 +79,14 @@ def standing_lines(book: Logbook) -> tuple[PromiseLine, ...]:
     return tuple(map(_line, standings_of(book)))
 
 
-def _line(standing: Standing) -> PromiseLine:
-    title = _(TITLES[standing.key, standing.name])
+def _line(status: Standing) -> PromiseLine:
+    title = _(TITLES[status.key, status.name])
     return PromiseLine(
-        capitalised(told(standing.promise)),
-        display.in_one_line(told(standing.measured)),
-        _(STATES[standing.state]),
-        QUALITIES[standing.state],
-        NOT_KNOWN if standing.budget_left is None else display.percent(standing.budget_left, 0),
-        NOT_KNOWN if standing.burn_rate is None else display.number(standing.burn_rate, 1),
-        f"{standing.key} {title}",
+        capitalised(told(status.promise)),
+        display.in_one_line(told(status.measured)),
+        _(STATES[status.state]),
+        QUALITIES[status.state],
+        NOT_KNOWN if status.budget_left is None else display.percent(status.budget_left, 0),
+        NOT_KNOWN if status.burn_rate is None else display.number(status.burn_rate, 1),
+        f"{status.key} {title}",
     )

@@ -79,9 +79,9 @@ def edit_page(
     first: date | None,
     sent: Mapping[str, str],
     open_shift: tuple[date, str] | None = None,
-    chosen: Sequence[date] = (),
+    selected_days: Sequence[date] = (),
 ) -> EditPage:
-    """Return the page of seven days from `first`, or of the `chosen` ones, with the choices of a
+    """Return the page of seven days from `first`, or of the `selected_days` ones, with the choices of a
     submitted form. Raises NoPlans."""
     plans = edition.ledger.plans(edition.head.publication_id, depot.depot_id)
     week = depot_week(edition, depot)
@@ -91,14 +91,18 @@ def edit_page(
         )
     dates, today = edition.front.target_dates, edition.front.today
     start = dates.index(first) if first in dates else 0
-    days = [day for day in dates if day in chosen] or dates[start : start + SHOWN_DAYS]
+    days = [day for day in dates if day in selected_days] or dates[start : start + SHOWN_DAYS]
     names, places = [shift.name for shift in week.shifts], [dates.index(day) for day in days]
     cover = tuple(replace(row, cells=tuple(row.cells[place] for place in places)) for row in week.shifts)
 
     def address(**more: object) -> str:
         return f"/shifts?{urlencode({'depot': depot.depot_id, **more})}"
 
-    missing = [each for each in plans[0].shifts if each.planned < each.wanted and each.date >= today]
+    missing = [
+        shift_cover
+        for shift_cover in plans[0].shifts
+        if shift_cover.planned < shift_cover.wanted and shift_cover.date >= today
+    ]
     return EditPage(
         depot.depot_id,
         address(first=days[0]),
@@ -113,11 +117,11 @@ def edit_page(
         cover,
         tuple(
             OpenShift(
-                _open(each),
-                address(first=days[0], day=each.date, shift=each.shift) + "#candidates",
-                open_shift == (each.date, each.shift),
+                _open(shift_cover),
+                address(first=days[0], day=shift_cover.date, shift=shift_cover.shift) + "#candidates",
+                open_shift == (shift_cover.date, shift_cover.shift),
             )
-            for each in missing
+            for shift_cover in missing
         ),
         any(who.assigned for who in plans[0].positions),
     )
@@ -138,7 +142,7 @@ def _field(
     name = field_name(place, day)
     value = sent.get(name) or ((by_hand[day] or FREE) if day in by_hand else LEAVE)
     texts = [(LEAVE, _("plan") if day in by_hand else planned), (FREE, _("free")), *letters.items()]
-    choices = tuple(ShiftChoice(each, text, each == value) for each, text in texts)
+    choices = tuple(ShiftChoice(choice, text, choice == value) for choice, text in texts)
     label = _("{person}, {day}", person=who.name, day=display.day(day))
     return PersonDayField(name, label, planned, choices if day >= today else (), day in by_hand)
 
@@ -213,10 +217,10 @@ def answer_text(answer: EditAnswer) -> AnswerText:
 def candidate_texts(candidates: Sequence[ShiftCandidate]) -> tuple[str, ...]:
     """Return a sentence for each candidate."""
     return tuple(
-        _("{person}: forbidden by {rule}", person=each.person, rule=_(FORBIDDING[each.forbidden_by]))
-        if each.cost is None and each.forbidden_by
-        else _candidate(each.person, each.cost or 0.0)
-        for each in candidates
+        _("{person}: forbidden by {rule}", person=candidate.person, rule=_(FORBIDDING[candidate.forbidden_by]))
+        if candidate.cost is None and candidate.forbidden_by
+        else _candidate(candidate.person, candidate.cost or 0.0)
+        for candidate in candidates
     )
 
 

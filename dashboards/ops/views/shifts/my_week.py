@@ -47,20 +47,24 @@ def my_week(edition: Edition, file: WeekFile) -> list[MyDay]:
     [who], depot, zone = week.plan.positions, edition.depot(week.plan.depot_id), ZoneInfo(week.timezone)
     today, duties = in_zone(edition.front, week.timezone).today, {duty.date: duty for duty in who.duties}
     with edition.ledger.transaction() as connection:
-        given = person_days.read_answers(connection, edition.head.pipeline, today, depot.depot_id)
+        answers = person_days.read_answers(connection, edition.head.pipeline, today, depot.depot_id)
     [everybody] = week_file(edition, depot.depot_id).weeks
     is_spread = everybody.plan.late_shifts is not None
     days = []
-    for ahead in depot.days:
-        if (day := ahead.target_date) >= today:
-            duty, answer, works = duties.get(day), given.get((day, who.name)), ahead.open and day not in who.days_off
-            shown = _day(day, duty, answer, zone, works=works)
+    for forecast in depot.days:
+        if (day := forecast.target_date) >= today:
+            duty, answer, works = (
+                duties.get(day),
+                answers.get((day, who.name)),
+                forecast.open and day not in who.days_off,
+            )
+            my_day = _day(day, duty, answer, zone, works=works)
             is_wished = day in who.wishes
             if is_spread and works and (is_wished or day > today) and not (answer and answer.kind == "declined"):
-                shown = _with_wish(shown, is_wished=is_wished)
+                my_day = _with_wish(my_day, is_wished=is_wished)
             if duty is None and works and not (answer and answer.kind == "declined"):
-                shown = replace(shown, offers=_offers(offered(everybody.plan, given, day), who, zone))
-            days.append(shown)
+                my_day = replace(my_day, offers=_offers(offered(everybody.plan, answers, day), who, zone))
+            days.append(my_day)
     return days
 
 

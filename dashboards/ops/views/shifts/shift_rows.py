@@ -43,6 +43,6 @@ def person_shifts(edition: Edition) -> PersonShiftsOut:
     for values in shift_rows(weeks):
         row = dict(zip(COLUMNS, values, strict=True))
         person = None if row["person"] == OPEN else row["person"]
-        named = {"person": person, "city": row["city"] or None, "contract": row["contract"] or None}
-        rows.append(PersonShiftRow(**{**row, **named}))
+        replacements = {"person": person, "city": row["city"] or None, "contract": row["contract"] or None}
+        rows.append(PersonShiftRow(**{**row, **replacements}))
     return PersonShiftsOut(about(edition.head, edition.front), rows)

@@ -82,10 +82,10 @@ def week_file(edition: Edition, depot_id: str = "", city: str = "") -> WeekFile:
         raise NoSuchDepot(depot_id)
     zone, plans = edition.head.timezone, edition.ledger.plans(edition.head.publication_id, depot_id or None)
     visible = [_week(plan, depots[plan.depot_id], zone) for plan in plans if plan.depot_id in depots]
-    shown = [week for week in visible if not city or week.city == city]
-    if not shown:
+    weeks = [week for week in visible if not city or week.city == city]
+    if not weeks:
         raise NoPlans(_no_plans(depots, depot_id, city, any_plans=bool(visible)))
-    return WeekFile(edition.head.pipeline, edition.revised_at() or edition.head.published_at, tuple(shown))
+    return WeekFile(edition.head.pipeline, edition.revised_at() or edition.head.published_at, tuple(weeks))
 
 
 def _week(plan: WeekPlan, depot: PublishedDepot, zone: str) -> DepotWeek:
@@ -104,8 +104,8 @@ def depot_week(edition: Edition, depot: PublishedDepot) -> DepotWeekPage | None:
     letters = short_names(names)
     covers = {(cover.date, cover.shift): cover for cover in plan.shifts}
     with edition.ledger.transaction() as connection:
-        given = person_days.read_answers(connection, edition.head.pipeline, dates[0], depot_id)
-    people = tuple(_person(position, letters, depot_id, dates, given) for position in plan.positions)
+        answers = person_days.read_answers(connection, edition.head.pipeline, dates[0], depot_id)
+    people = tuple(_person(position, letters, depot_id, dates, answers) for position in plan.positions)
     rows = tuple(
         ShiftWeek(name, letters[name], _clock(plan, name, zone), tuple(_cell(covers.get((day, name))) for day in dates))
         for name in names
@@ -129,7 +129,7 @@ def depot_week(edition: Edition, depot: PublishedDepot) -> DepotWeekPage | None:
 
 
 def _person(
-    position: Position, letters: Mapping[str, str], depot_id: str, dates: Sequence[date], given: Answers
+    position: Position, letters: Mapping[str, str], depot_id: str, dates: Sequence[date], depot_answers: Answers
 ) -> PersonWeek:
     shifts = dict.fromkeys(position.days_off, _("off"))
     shifts |= {duty.date: letters[duty.shift] for duty in position.duties}
@@ -137,7 +137,8 @@ def _person(
     address = _address(depot_id, "ics", person=position.key(depot_id))
     duties = {duty.date: duty.shift for duty in position.duties}
     answers = tuple(
-        _answer(given.get((day, position.name)), duties.get(day), is_wished=day in position.wishes) for day in dates
+        _answer(depot_answers.get((day, position.name)), duties.get(day), is_wished=day in position.wishes)
+        for day in dates
     )
     cells = tuple(shifts.get(day, "") for day in dates)
     return PersonWeek(position.name, cells, display.decimal(hours), address, answers)

@@ -37,17 +37,17 @@ def changed_shifts(content: bytes, plan: WeekPlan, shifts: Collection[str]) -> l
     except (ValueError, TypeError) as error:
         raise OverrideError(_(NO_WEEK)) from error
     names, edits = {harmless(who.name): who.name for who in plan.positions}, list[ShiftEdit]()
-    known = {shift.casefold(): shift for shift in (*shifts, OFF, "")}
+    shift_names = {shift.casefold(): shift for shift in (*shifts, OFF, "")}
     for line, column, key, cell in _changed(sheets[WEEK], before, faults):
-        shift = known.get(str(cell).strip().casefold())
+        shift = shift_names.get(str(cell).strip().casefold())
         if shift is None:
-            wanted = _("one of {names}, or nothing", names=", ".join(shifts))
+            expected = _("one of {names}, or nothing", names=", ".join(shifts))
         elif (key[0], key[1]) not in {(harmless(plan.depot_id), name) for name in names}:
-            wanted = _("changes of people of {depot} alone", depot=plan.depot_id)
+            expected = _("changes of people of {depot} alone", depot=plan.depot_id)
         else:
             edits.append(ShiftEdit(names[key[1]], key[2], "" if shift == OFF else shift))
             continue
-        faults.append(cell_fault(WEEK, line, column, cell, wanted))
+        faults.append(cell_fault(WEEK, line, column, cell, expected))
     refuse(faults)
     return edits
 

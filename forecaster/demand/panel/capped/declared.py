@@ -50,5 +50,5 @@ def capped_counts(
 
 def _capacities(attributes: Mapping[str, tuple[str, ...]], spec: Spec, depots: int) -> Doubles:
     """Own capacity of the depots, (depots,); NaN without one."""
-    words = attributes.get(spec.depot_capacity or "", ("",) * depots)
-    return np.array([float(word) if word else np.nan for word in words])
+    texts = attributes.get(spec.depot_capacity or "", ("",) * depots)
+    return np.array([float(word) if word else np.nan for word in texts])

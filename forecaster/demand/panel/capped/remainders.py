@@ -28,8 +28,8 @@ def share_by_then(half_hours: Any, sold_out_at: Floats, grid: Grid, day_starts: 
     inside = (row >= 0) & (column >= 0) & (column < grid.history)
     row, column = row[inside], column[inside]
     orders = np.stack(half_hours["orders"].to_numpy()[inside]) if inside.any() else np.zeros((0, HALF_HOURS))
-    whole = np.isnan(sold_out_at[row, column]) & (orders.sum(axis=1) > 0)
-    row, column, orders = row[whole], column[whole], orders[whole]
+    is_full_day = np.isnan(sold_out_at[row, column]) & (orders.sum(axis=1) > 0)
+    row, column, orders = row[is_full_day], column[is_full_day], orders[is_full_day]
     shares = np.zeros((len(sold_out_at), WEEK, HALF_HOURS))
     days = np.zeros((len(sold_out_at), WEEK, 1))
     np.add.at(shares, (row, column % WEEK), np.roll(orders, -day_starts, axis=1) / orders.sum(axis=1, keepdims=True))

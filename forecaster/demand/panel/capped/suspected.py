@@ -42,7 +42,7 @@ def suspected_caps(panel: Panel, spec: Spec) -> tuple[Finding, ...]:
     """Finding about depots whose counts look capped, except those with declared capped days."""
     declared: Bools = np.any(panel.is_capped, axis=1)
     capacity = deliverable(panel, spec)
-    at_limit = [each for each in suspects(panel.served, panel.open, capacity) if not declared[each.row]]
+    at_limit = [cap for cap in suspects(panel.served, panel.open, capacity) if not declared[cap.row]]
     if not at_limit:
         return ()
     first = max(at_limit, key=lambda suspect: suspect.days / suspect.counted)
@@ -50,7 +50,7 @@ def suspected_caps(panel: Panel, spec: Spec) -> tuple[Finding, ...]:
     message = sentence(
         _BY_VANS if by_vans else _AT_LIMIT,
         depots=counted(len(at_limit), "{n} depot", "{n} depots"),
-        names=", ".join(panel.depot_ids[each.row] for each in at_limit[:_NAMED])
+        names=", ".join(panel.depot_ids[cap.row] for cap in at_limit[:_NAMED])
         + (", …" if len(at_limit) > _NAMED else ""),
         depot=panel.depot_ids[first.row],
         days=first.days,
@@ -98,11 +98,11 @@ def suspects(served: Floats, is_open: Bools, capacity: Doubles | None = None) ->
     values. `capacity` is what each depot can serve, (depots,), if known: there a lower wall
     suffices."""
     history = served.shape[1]
-    known = np.isfinite(served) & is_open[:, :history] & (served > 0)
-    known[:, : max(history - DAYS, 0)] = False
-    rows = np.flatnonzero(known.sum(axis=1) >= LEAST_DAYS).tolist()
+    has_count = np.isfinite(served) & is_open[:, :history] & (served > 0)
+    has_count[:, : max(history - DAYS, 0)] = False
+    rows = np.flatnonzero(has_count.sum(axis=1) >= LEAST_DAYS).tolist()
     limits = np.full(len(served), np.nan) if capacity is None else capacity
-    looked_at = (_suspect(row, served[row, known[row]].astype(np.float64), float(limits[row])) for row in rows)
+    looked_at = (_suspect(row, served[row, has_count[row]].astype(np.float64), float(limits[row])) for row in rows)
     return [suspect for suspect in looked_at if suspect is not None]
 
 

@@ -43,8 +43,8 @@ def without_odd_covariates(
     rows: Bools = np.any(odd & ~_odd(predict(replace(panel, covariates=usual)), panel), axis=1)
     if not rows.any():
         return predicted, panel, []
-    ahead = slice(panel.history, None)
-    changed = (usual[rows, ahead] != panel.covariates[rows, ahead]).any(axis=(0, 1))
+    horizon_slice = slice(panel.history, None)
+    changed = (usual[rows, horizon_slice] != panel.covariates[rows, horizon_slice]).any(axis=(0, 1))
     panel = replace(panel, covariates=np.where(rows[:, None, None], usual, panel.covariates))
     depots = np.asarray(panel.depot_ids, object)[rows].tolist()
     values = {

@@ -42,9 +42,9 @@ def learn_encoding(frame: pd.DataFrame, at: Cells, spec: Spec) -> tuple[str, ...
     inside = at.cell < at.outside
     for name in spec.calendar.known_future:
         if name in frame and not numeric(frame[name]):
-            words, codes = coded(frame[name])
+            categories, codes = coded(frame[name])
             count = pd.Series(
-                np.bincount(codes[inside & (codes >= 0)], minlength=len(words)), index=words.astype("str")
+                np.bincount(codes[inside & (codes >= 0)], minlength=len(categories)), index=categories.astype("str")
             )
             count = count[(count > 0) & ~count.index.isin(_NOTHING)]
             names += [f"{name}={word}" for word in sorted(most_frequent(count, MAX_WORDS))]
@@ -96,9 +96,9 @@ def covariate_values(
 
 def _indicate(result: Floats, column: Any, word_at: Mapping[int, str], at: Cells, needs: _Needs) -> None:
     """Set 1 at the word of each day; a few depots at a time, which fit into the processor's cache."""
-    words, codes = coded(column)
+    categories, codes = coded(column)
     day_codes = at.spread(codes, -1, np.int32)
-    places = words.astype("str").get_indexer(pd.Index(list(word_at.values()), dtype="str"))
+    places = categories.astype("str").get_indexer(pd.Index(list(word_at.values()), dtype="str"))
     is_usual = needs.is_usual(day_codes >= 0)
     for start in range(0, len(result), ABREAST):
         rows = slice(start, start + ABREAST)
@@ -107,8 +107,8 @@ def _indicate(result: Floats, column: Any, word_at: Mapping[int, str], at: Cells
             if place >= 0:
                 result[rows, :, index] = day_codes[rows] == place
                 if missing.any():
-                    known = np.where(day_codes[rows] < 0, np.float32(np.nan), result[rows, :, index])
-                    result[rows, :, index] = np.nan_to_num(with_usual(known, missing, of_nobody=0), copy=False)
+                    indicators = np.where(day_codes[rows] < 0, np.float32(np.nan), result[rows, :, index])
+                    result[rows, :, index] = np.nan_to_num(with_usual(indicators, missing, of_nobody=0), copy=False)
 
 
 class _Needs(NamedTuple):
@@ -123,11 +123,11 @@ class _Needs(NamedTuple):
         needed[:, at.grid.history :] = True
         return cls(needed, at.grid.history)
 
-    def is_usual(self, known: Bools) -> bool:
+    def is_usual(self, is_known: Bools) -> bool:
         """True if the source has the covariate on half of the past days with a count, so that a
         blank is a gap."""
         past = self.needed[:, : self.history]
-        return bool(past.any()) and 2 * int((known[:, : self.history] & past).sum()) >= int(past.sum())
+        return bool(past.any()) and 2 * int((is_known[:, : self.history] & past).sum()) >= int(past.sum())
 
 
 class _Believable(NamedTuple):
@@ -143,18 +143,18 @@ def _believable(values: Floats, history: int) -> _Believable:
         of_other_unit = np.isfinite(values) & (np.arange(values.shape[1]) >= changed.day)
         values[of_other_unit] = np.nan
         return _Believable(values, of_other_unit, (changed.low, changed.high), changed)
-    known = known_range(values[:, :history])
-    far = None if known is None else is_far(values, known)
+    value_range = known_range(values[:, :history])
+    far = None if value_range is None else is_far(values, value_range)
     if far is None or not far.any():
-        return _Believable(values, None, known)
+        return _Believable(values, None, value_range)
     values[far] = np.nan
-    return _Believable(values, far, known)
+    return _Believable(values, far, value_range)
 
 
 def _middle(values: Floats) -> float:
     """Median of all known values; 0 if there is none."""
-    known = values[np.isfinite(values)]
-    return float(np.median(known)) if len(known) else 0.0
+    finite_values = values[np.isfinite(values)]
+    return float(np.median(finite_values)) if len(finite_values) else 0.0
 
 
 def covariate_findings(knowledge: Knowledge, panel: Panel, spec: Spec) -> tuple[Finding, ...]:
@@ -168,22 +168,26 @@ def covariate_findings(knowledge: Knowledge, panel: Panel, spec: Spec) -> tuple[
     depots = pd.Index(panel.depot_ids, dtype="str")
     at = cells(frame, Grid(depots, panel.days, panel.history, np.zeros(len(depots), np.int64)))
     needs = _Needs.of(frame, at)
-    wanted = needs.needed & panel.open
+    is_needed = needs.needed & panel.open
     lacking: dict[bytes, tuple[Bools, bool, list[str]]] = {}  # by the days themselves
     findings: list[Finding] = []
     for name in names:
         if numeric(frame[name]):
-            values, far, known, changed = _believable(at.spread(_numbers(frame[name], name), np.nan), panel.history)
+            values, far, value_range, changed = _believable(
+                at.spread(_numbers(frame[name], name), np.nan), panel.history
+            )
             missing = np.isnan(values)
-            if far is not None and known is not None:
+            if far is not None and value_range is not None:
                 missing &= ~far
-                findings += _far(name, far & wanted, known, changed, needs.is_usual(~missing & ~far), panel, spec)
+                findings += _far(
+                    name, far & is_needed, value_range, changed, needs.is_usual(~missing & ~far), panel, spec
+                )
         else:
             missing = at.spread(coded(frame[name])[1], -1, np.int32) < 0
         is_usual = needs.is_usual(~missing)
-        for window in _windows(missing & wanted, is_usual, panel.history):
+        for window in _windows(missing & is_needed, is_usual, panel.history):
             lacking.setdefault(window.tobytes(), (window, is_usual, []))[2].append(name)
-    of_missing = (_missing(names, cells, usual, wanted, panel, spec) for cells, usual, names in lacking.values())
+    of_missing = (_missing(names, cells, usual, is_needed, panel, spec) for cells, usual, names in lacking.values())
     return (*findings, *of_missing)
 
 
@@ -201,23 +205,23 @@ _USUAL = N_("the usual value of the season is used instead")
 _ZERO = N_("they count as 0, as they mostly have no value")
 
 
-def _missing(names: list[str], missing: Bools, is_usual: bool, wanted: Bools, panel: Panel, spec: Spec) -> Finding:
-    one = N_(
+def _missing(names: list[str], missing: Bools, is_usual: bool, is_needed: Bools, panel: Panel, spec: Spec) -> Finding:
+    singular = N_(
         "covariate {names}: found no value on {n} of {all} open depot-days from {from} to {to}, first of depot {depot} "
         "on {day}; {instead}, wanted {wanted}"
     )
-    several = N_(
+    plural = N_(
         "covariates {names}: found no value on {n} of {all} open depot-days from {from} to {to}, first of depot "
         "{depot} on {day}; {instead}, wanted {wanted}"
     )
     row, first = np.argwhere(missing)[np.argmin(np.nonzero(missing)[1])]
-    ahead = slice(panel.history, None) if first >= panel.history else slice(first, panel.history)
-    days = panel.days[ahead]
+    window = slice(panel.history, None) if first >= panel.history else slice(first, panel.history)
+    days = panel.days[window]
     message = sentence(
-        several if len(names) > 1 else one,
+        plural if len(names) > 1 else singular,
         names=", ".join(map(repr, names)),
         n=int(missing.sum()),
-        all=int(wanted[:, ahead].sum()),
+        all=int(is_needed[:, window].sum()),
         **{"from": days[0].astype(object), "to": days[-1].astype(object)},
         depot=panel.depot_ids[row],
         day=panel.days[first].astype(object),
@@ -230,7 +234,7 @@ def _missing(names: list[str], missing: Bools, is_usual: bool, wanted: Bools, pa
 def _far(
     name: str,
     far: Bools,
-    known: tuple[float, float],
+    value_range: tuple[float, float],
     changed: UnitChange | None,
     is_usual: bool,
     panel: Panel,
@@ -251,8 +255,8 @@ def _far(
         unit=changed.unit if changed else "",
         name=repr(name),
         n=int(far.sum()),
-        low=f"{known[0]:g}",
-        high=f"{known[1]:g}",
+        low=f"{value_range[0]:g}",
+        high=f"{value_range[1]:g}",
         depots=counted(int(far.any(axis=1).sum()), "{n} depot", "{n} depots"),
         **dict(zip(("from", "to"), panel.days[np.flatnonzero(far.any(axis=0))[[0, -1]]].astype(object), strict=True)),
         instead=as_sentence(_USUAL if is_usual else _ZERO),
@@ -285,26 +289,26 @@ def _numbers(column: Any, name: str) -> Any:
 
 
 def refuse_unknown_days(
-    knowledge: Knowledge, panel: Panel, covariates: Sequence[str], strangers: Sequence[str] = ()
+    knowledge: Knowledge, panel: Panel, covariates: Sequence[str], unknown_depots: Sequence[str] = ()
 ) -> None:
     """Raise SpecError if a covariate is unknown on a day ahead on which its depot is open: 0 would
-    be a statement. `strangers` are unknown names, one of which may be meant for the depot."""
-    ahead, rows = panel.days[panel.history :], {depot: row for row, depot in enumerate(panel.depot_ids)}
-    demand = knowledge.demand[(knowledge.demand["date"] >= ahead[0]) & knowledge.demand["depot_id"].isin(rows)]
+    be a statement. `unknown_depots` are unknown names, one of which may be meant for the depot."""
+    days, rows = panel.days[panel.history :], {depot: row for row, depot in enumerate(panel.depot_ids)}
+    demand = knowledge.demand[(knowledge.demand["date"] >= days[0]) & knowledge.demand["depot_id"].isin(rows)]
     places = (
         demand["depot_id"].map(rows).to_numpy(np.intp),
-        (demand["date"].to_numpy(ahead.dtype) - ahead[0]).astype(int),
+        (demand["date"].to_numpy(days.dtype) - days[0]).astype(int),
     )
-    inside = places[1] < len(ahead)
+    inside = places[1] < len(days)
     for name in covariates:
         is_known = ~panel.open[:, panel.history :]
         is_known[places[0][inside], places[1][inside]] |= demand[name].notna().to_numpy()[inside]
         if not is_known.all():
             row, step = np.argwhere(~is_known)[0]
             depot = panel.depot_ids[row]
-            meant = nearest_word(depot, strangers)
+            similar_name = nearest_word(depot, unknown_depots)
             raise SpecError(
-                f"future: depot {depot!r} has no '{name}' on {ahead[step]}; wanted a row with one for each depot and "
+                f"future: depot {depot!r} has no '{name}' on {days[step]}; wanted a row with one for each depot and "
                 f"each of the {panel.horizon} days after {panel.cutoff}: the model knows it ahead"
-                + (f"; did you mean this depot by {meant!r}, which no reading names?" if meant else "")
+                + (f"; did you mean this depot by {similar_name!r}, which no reading names?" if similar_name else "")
             )

@@ -70,19 +70,19 @@ def known_range(history: Floats) -> tuple[float, float] | None:
     other values is ignored."""
     low, high = _ends(history)
     while code := next((end for end in (low, high) if end in CODES), None):
-        others = np.where(history == np.float32(code), np.nan, history)
-        low, high = rest = _ends(others)
+        without_code = np.where(history == np.float32(code), np.nan, history)
+        low, high = rest = _ends(without_code)
         if not np.isfinite(low) or not is_far(np.array([code], np.float32), rest).all():
             low, high = _ends(history)
             break
-        history = others
+        history = without_code
     return (low, high) if np.isfinite(history).any(axis=0).sum() >= LEAST_DAYS else None
 
 
-def is_far(values: Floats, known: tuple[float, float]) -> Bools:
+def is_far(values: Floats, value_range: tuple[float, float]) -> Bools:
     """Mark values outside the range of the history by more than that range, or by more than half of
     its largest absolute value."""
-    low, high = known
+    low, high = value_range
     margin = max(high - low, max(abs(low), abs(high)) / 2, 1.0)
     far: Bools = (values < low - margin) | (values > high + margin)
     return far
@@ -111,10 +111,10 @@ def usual_ahead(covariates: Floats, history: int, kept: NDArray[np.intp]) -> Flo
     """Covariates (depots, days, covariates) with the usual values on the days after the `history`,
     except those at the positions `kept`."""
     result = covariates.copy()
-    ahead = np.broadcast_to(np.arange(covariates.shape[1]) >= history, covariates.shape[:2])
+    is_ahead = np.broadcast_to(np.arange(covariates.shape[1]) >= history, covariates.shape[:2])
     for index in set(range(covariates.shape[2])) - set(kept.tolist()):
-        past = np.where(ahead, np.float32(np.nan), covariates[..., index])
-        result[..., index] = with_usual(past, ahead, of_nobody=0)
+        past = np.where(is_ahead, np.float32(np.nan), covariates[..., index])
+        result[..., index] = with_usual(past, is_ahead, of_nobody=0)
     return result
 
 

@@ -52,7 +52,9 @@ class BusinessDays:
         timeless = self._timeless if self._has_times else self._rows
         if not timeless:
             return []
-        wanted = sentence(N_("a time of day in each row, or no demand.day_starts"))
-        finding = no_time_finding(timeless, self._first, self._spec, all_midnight=not self._has_times, wanted=wanted)
+        requirement = sentence(N_("a time of day in each row, or no demand.day_starts"))
+        finding = no_time_finding(
+            timeless, self._first, self._spec, all_midnight=not self._has_times, wanted=requirement
+        )
         is_few = timeless <= self._spec.demand.rules.unreadable_share * self._rows
         return [replace(finding, severity="warn") if is_few and finding.severity == "stop" else finding]

@@ -47,10 +47,10 @@ class OffsetStamps:
         checked."""
         if not (self.open and len(dates)):
             return
-        written = _written_offset(dates)
-        self.open = written is not None and self._written in (None, written)
+        offset = _written_offset(dates)
+        self.open = offset is not None and self._written in (None, offset)
         if self.open and zone is not None:
-            self._written = written
+            self._written = offset
             before = self._seconds.get(zone.key, np.zeros(0, np.int64))
             self._seconds[zone.key] = np.union1d(before, _instants(dates))
 
@@ -66,8 +66,8 @@ def of_column(dates: Column, zone: ZoneInfo) -> FixedOffset | None:
     """Offset of the distinct stamps of a column, if they fall on other days in this zone."""
     stamps = OffsetStamps()
     stamps.look_at(dates, zone)
-    found = stamps.found()
-    return found[1] if found else None
+    zone_offset = stamps.found()
+    return zone_offset[1] if zone_offset else None
 
 
 def _written_offset(dates: Column) -> int | None:
@@ -96,28 +96,28 @@ def _instants(dates: Column) -> Any:
     return np.unique(in_utc.to_numpy("datetime64[s]").astype("int64"))
 
 
-def fixed_offset(seconds: Any, zone: ZoneInfo, written: int) -> FixedOffset | None:
+def fixed_offset(seconds: Any, zone: ZoneInfo, written_offset: int) -> FixedOffset | None:
     """Offset of all instants (s since 1970) at few times of day, or in UTC at one time, if their
     days differ from those in the zone of the depots; None otherwise.
 
-    `written` is the offset with which the stamps are written, 0 for UTC. An offset that the zone
+    `written_offset` is the offset with which the stamps are written, 0 for UTC. An offset that the zone
     never has belongs to a clock elsewhere. In UTC the stamps may be local midnights during half of
     the year; else they are read in standard time.
     """
     times = np.unique(seconds % _DAY)
-    if len(seconds) < FEW_DAYS or len(times) > (FEW_TIMES if written else 1):
+    if len(seconds) < FEW_DAYS or len(times) > (FEW_TIMES if written_offset else 1):
         return None
     of_zone = offsets(pd.Timestamp(int(seconds[-1]), unit="s", tz="UTC"), zone)
     midnight = [offset for offset in of_zone if (times[0] + offset) % _DAY == 0]
-    offset = written or [*midnight, of_zone[0]][0]
+    offset = written_offset or [*midnight, of_zone[0]][0]
     if offset not in of_zone:
         return None
     local = pd.to_datetime(seconds, unit="s", utc=True).tz_convert(zone).tz_localize(None)
     is_other = (seconds + offset) // _DAY != local.to_numpy("datetime64[D]").astype(np.int64)
     # in UTC, a day that differs all year is due to the zone itself
-    if not is_other.any() or (not written and is_other.all()):
+    if not is_other.any() or (not written_offset and is_other.all()):
         return None
-    return FixedOffset(offset, _zone(offset, seconds), bool(written), int(seconds[np.flatnonzero(is_other)[-1]]))
+    return FixedOffset(offset, _zone(offset, seconds), bool(written_offset), int(seconds[np.flatnonzero(is_other)[-1]]))
 
 
 def offsets(newest: pd.Timestamp, zone: ZoneInfo) -> list[int]:

@@ -104,8 +104,8 @@ class DayStamps:
             if _may_be_instants(stamps, local, other) and finding.severity == "stop":
                 finding = Finding(finding.rule, "warn", finding.count, finding.message)
             return [finding]
-        found = self._of_one_offset.found() if self._is_undeclared else None
-        return [_of_fixed_offset(*found, self.rows, spec)] if found else []
+        zone_offset = self._of_one_offset.found() if self._is_undeclared else None
+        return [_of_fixed_offset(*zone_offset, self.rows, spec)] if zone_offset else []
 
 
 def _of_fixed_offset(key: str, fixed: FixedOffset, rows: int, spec: Spec) -> Finding:
@@ -158,9 +158,9 @@ def _of_walls(seconds: Any, zone: ZoneInfo, rows: int, spec: Spec) -> Finding | 
             "found times without a zone that are midnights in {local} if they are in {offset}, as {time} is of {day}"
         )
         time, day = f"{stamps[last]:%Y-%m-%d %H:%M}", local[last].date()
-        written = fixed_offset.name_of(offset)
-        detail = sentence(template, local=zone.key, offset=written, time=time, day=day)
-        example = f"{stamps[last]:%Y-%m-%dT%H:%M:%S}{written.removeprefix('UTC') or 'Z'}"
+        offset_name = fixed_offset.name_of(offset)
+        detail = sentence(template, local=zone.key, offset=offset_name, time=time, day=day)
+        example = f"{stamps[last]:%Y-%m-%dT%H:%M:%S}{offset_name.removeprefix('UTC') or 'Z'}"
         hint = sentence(N_("write them with their zone, as in {example}"), example=example)
         finding = batch_finding("day_stamps", rows, detail, hint, spec)
         return replace(finding, severity="warn") if is_one_time and finding.severity == "stop" else finding
@@ -173,12 +173,12 @@ def _wall_times(dates: Column) -> Any:
     if pd.api.types.is_datetime64_any_dtype(dates):
         if dates.dt.tz is not None:
             return None
-        head, whole = (
+        head, seconds = (
             part.to_numpy("datetime64[s]").astype("int64") for part in (dates.dropna().head(LOOKED_AT), dates.dropna())
         )
         if not (head % _DAY).any():
             return head[:0]
-        return np.unique(whole) if _two_times_of_day(head) else None
+        return np.unique(seconds) if _two_times_of_day(head) else None
     text = _times(dates)
     head = text.head(LOOKED_AT)
     if len(head) and head.str.fullmatch(_NO_OFFSET).mean() < NEARLY_ALL:

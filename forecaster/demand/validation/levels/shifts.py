@@ -31,8 +31,8 @@ def apart(suspects: Mapping[str, Suspects], counts: Floats) -> tuple[dict[str, S
     """Suspects by rule, without returns: those that count all the same, and the others."""
     suspects = {rule: without_returns(cells, counts) for rule, cells in suspects.items()}
     marks = {rule: are_demand(cells, counts) for rule, cells in suspects.items()}
-    counted = {rule: cells.where(marks[rule]) for rule, cells in suspects.items()}
-    return counted, {rule: cells.where(~marks[rule]) for rule, cells in suspects.items()}
+    demand_shifts = {rule: cells.where(marks[rule]) for rule, cells in suspects.items()}
+    return demand_shifts, {rule: cells.where(~marks[rule]) for rule, cells in suspects.items()}
 
 
 def are_demand(cells: Suspects, counts: Floats) -> Bools:
@@ -48,16 +48,16 @@ def are_demand(cells: Suspects, counts: Floats) -> Bools:
     for places in _runs(cells):
         depot, day, last = int(cells.depot[places[0]]), int(cells.day[places[0]]), int(cells.day[places[-1]])
         row, usual = counts[depot], float(cells.usual[places[0]])
-        own = float(np.median([_log(row[cells.day[place]], cells.usual[place]) for place in places]))
-        first = _begin(row, day, usual, own)
+        log_factor = float(np.median([_log(row[cells.day[place]], cells.usual[place]) for place in places]))
+        first = _begin(row, day, usual, log_factor)
         shifts = shifts_from.setdefault(first, _shifts(counts, first))
         is_level = WEEK <= len(places) == np.count_nonzero(~np.isnan(row[day : last + 1]))
         marks[places] = (
-            (is_level and abs(own) < HUGE and not _exact(abs(own), EXACT))
+            (is_level and abs(log_factor) < HUGE and not _exact(abs(log_factor), EXACT))
             or _lasts(row, first, last)
-            or _ramps(row, first, own)
-            or _recurs(row, first, own)
-            or _shared(shifts, depot, own)
+            or _ramps(row, first, log_factor)
+            or _recurs(row, first, log_factor)
+            or _shared(shifts, depot, log_factor)
         )
     return marks
 
@@ -73,11 +73,11 @@ def _log(count: float, usual: float) -> float:
     return float(np.log10(max(count / usual, 1e-3))) if usual > 0 else 0.0
 
 
-def _begin(row: Floats, day: int, usual: float, own: float) -> int:
+def _begin(row: Floats, day: int, usual: float, log_factor: float) -> int:
     """First day of the level of a suspect."""
-    known = [earlier for earlier in range(max(day - BACK, 0), day) if not np.isnan(row[earlier])]
-    for earlier in reversed(known):
-        if _log(row[earlier], usual) * np.sign(own) < RECURS * abs(own):
+    known_days = [earlier for earlier in range(max(day - BACK, 0), day) if not np.isnan(row[earlier])]
+    for earlier in reversed(known_days):
+        if _log(row[earlier], usual) * np.sign(log_factor) < RECURS * abs(log_factor):
             break
         day = earlier
     return day
@@ -109,13 +109,13 @@ def _beside_weekdays(counts: Floats, first: int, days: NDArray[np.intp]) -> Doub
     return np.log10(np.maximum(_medians(ratio), 1e-3))
 
 
-def _ramps(row: Floats, first: int, own: float) -> bool:
+def _ramps(row: Floats, first: int, log_factor: float) -> bool:
     """True if the days before the level had already left the usual."""
     before = _beside_weekdays(row[None], first - WEEK, np.arange(first - 3, first)) if first >= WEEK else [np.nan]
-    return bool(before[0] * np.sign(own) > RAMP * abs(own))
+    return bool(before[0] * np.sign(log_factor) > RAMP * abs(log_factor))
 
 
-def _recurs(row: Floats, first: int, own: float) -> bool:
+def _recurs(row: Floats, first: int, log_factor: float) -> bool:
     """True if such a shift occurred about a year before."""
     begin = first - YEAR - ABOUT
     if begin < BACK:
@@ -123,17 +123,17 @@ def _recurs(row: Floats, first: int, own: float) -> bool:
     before = _medians(row[None, begin - BACK : begin])[0]
     weeks = _medians(row[begin : begin + 2 * ABOUT + WEEK].reshape(-1, WEEK))
     shifts = np.log10(np.maximum(weeks / before, 1e-3)) if before > 0 else np.zeros(1)
-    return bool((shifts * np.sign(own) > RECURS * abs(own)).any())
+    return bool((shifts * np.sign(log_factor) > RECURS * abs(log_factor)).any())
 
 
-def _shared(shifts: Doubles, depot: int, own: float) -> bool:
+def _shared(shifts: Doubles, depot: int, log_factor: float) -> bool:
     """True if neighbors have such a shift, and not all by one power of ten."""
-    others = np.delete(shifts, depot) * np.sign(own)
-    known = int(np.count_nonzero(~np.isnan(others)))
-    share = others[others >= SHARED]
-    if len(share) < max(1, SHARE * known):
+    other_shifts = np.delete(shifts, depot) * np.sign(log_factor)
+    known_count = int(np.count_nonzero(~np.isnan(other_shifts)))
+    share = other_shifts[other_shifts >= SHARED]
+    if len(share) < max(1, SHARE * known_count):
         return False
-    same = shifts[depot] if not np.isnan(shifts[depot]) else own
+    same = shifts[depot] if not np.isnan(shifts[depot]) else log_factor
     factor = float(np.median([*share, abs(same)]))
     return not _exact(factor, ROUGH if len(share) + 1 >= FEED or factor >= HUGE else EXACT)
 
@@ -146,6 +146,6 @@ def _exact(factor: float, near: float) -> bool:
 def _medians(values: Floats) -> Doubles:
     """Medians over the last axis; NaN if nothing is known."""
     medians = np.full(values.shape[:-1], np.nan)
-    known = ~np.isnan(values).all(axis=-1)
-    medians[known] = np.nanmedian(values[known], axis=-1)
+    has_value = ~np.isnan(values).all(axis=-1)
+    medians[has_value] = np.nanmedian(values[has_value], axis=-1)
     return medians

@@ -49,10 +49,10 @@ def findings(counts: Floats, fresh: Any, depots: pd.Index[Any], first: int) -> l
         middle = _medians((sample - _medians(sample)[:, None]).T)
         for _, day in [step for step in _steps(middle[None], LEAST_FEED) if oldest <= step[1] <= newest][-1:]:
             shifts = np.concatenate([_shifts_from(day, logs) for _, logs in _portions(counts)])
-            known = shifts[~np.isnan(shifts)]
-            shift = float(np.median(known)) if len(known) else np.nan
+            known_shifts = shifts[~np.isnan(shifts)]
+            shift = float(np.median(known_shifts)) if len(known_shifts) else np.nan
             same = np.abs(shifts - shift) <= SAME
-            if len(known) and np.count_nonzero(same) >= ALIKE * len(known):
+            if len(known_shifts) and np.count_nonzero(same) >= ALIKE * len(known_shifts):
                 return [_finding(np.flatnonzero(same), day, 10**shift, counts, depots, first)]
     steps = [(begin + row, day) for begin, logs in _portions(counts) for row, day in _steps(logs, LEAST_DEPOT)]
     days = np.array([day for _, day in steps])
@@ -91,13 +91,13 @@ def _steps(logs: Floats, least: float) -> list[tuple[int, int]]:
     if logs.shape[1] < BEFORE + WEEK:
         return []
     row, day = _large(logs, least)
-    beside = _beside(logs, row, day)
-    step = _medians(beside[:, BEFORE : BEFORE + WEEK])
-    beside[:, BEFORE:] -= step[:, None]
-    level = np.sort(np.abs(beside) / np.maximum(np.abs(step), least)[:, None], axis=1)  # NaN last
-    known = np.count_nonzero(~np.isnan(level), axis=1)
-    place, last = np.arange(len(level)), np.maximum(known - 1, 0)
-    is_step = (known >= KNOWN * level.shape[1]) & (np.abs(step) >= least)
+    relative_counts = _beside(logs, row, day)
+    step = _medians(relative_counts[:, BEFORE : BEFORE + WEEK])
+    relative_counts[:, BEFORE:] -= step[:, None]
+    level = np.sort(np.abs(relative_counts) / np.maximum(np.abs(step), least)[:, None], axis=1)  # NaN last
+    day_count = np.count_nonzero(~np.isnan(level), axis=1)
+    place, last = np.arange(len(level)), np.maximum(day_count - 1, 0)
+    is_step = (day_count >= KNOWN * level.shape[1]) & (np.abs(step) >= least)
     is_step &= (level[place, (MOST * last).astype(np.intp)] <= NOISE) & (level[place, last] <= FARTHEST)
     return list(zip(row[is_step].tolist(), day[is_step].tolist(), strict=True))
 
@@ -124,16 +124,16 @@ def _beside(logs: Floats, row: Any, day: Any) -> Floats:
     counts = logs[row[:, None], np.minimum(columns, logs.shape[1] - 1)]
     counts[columns >= logs.shape[1]] = np.nan
     usual = _medians(np.moveaxis(counts[:, :BEFORE].reshape(-1, BEFORE // WEEK, WEEK), 1, 2))
-    beside: Floats = counts - np.tile(usual, (BEFORE + AFTER) // WEEK)
-    return beside
+    relative_counts: Floats = counts - np.tile(usual, (BEFORE + AFTER) // WEEK)
+    return relative_counts
 
 
 def _medians(values: Floats) -> Floats:
     """Medians over the last axis; NaN if fewer than half of the values are known."""
-    ranked, known = np.sort(values, axis=-1), np.count_nonzero(~np.isnan(values), axis=-1)  # NaN last
-    low, high = np.maximum(known - 1, 0) // 2, np.minimum(known // 2, values.shape[-1] - 1)
+    ranked, count = np.sort(values, axis=-1), np.count_nonzero(~np.isnan(values), axis=-1)  # NaN last
+    low, high = np.maximum(count - 1, 0) // 2, np.minimum(count // 2, values.shape[-1] - 1)
     middle = [np.take_along_axis(ranked, place[..., None], -1)[..., 0] for place in (low, high)]
-    medians: Floats = np.where(2 * known >= values.shape[-1], (middle[0] + middle[1]) / 2, np.nan).astype(np.float32)
+    medians: Floats = np.where(2 * count >= values.shape[-1], (middle[0] + middle[1]) / 2, np.nan).astype(np.float32)
     return medians
 
 
