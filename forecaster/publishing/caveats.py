@@ -13,19 +13,21 @@ import numpy as np
 from forecaster.config import Spec
 from forecaster.core.arrays import Bools
 from forecaster.core.language import N_
-from forecaster.core.language.sentences import and_more, counted, joined, sentence
+from forecaster.core.language.sentences import Sentence, and_more, counted, joined, sentence
 from forecaster.core.panel import Panel
 from forecaster.demand.validation import network_shape
 from forecaster.errors import StaleHistory
 from forecaster.ledger.records import Head
 from forecaster.ledger.store import Ledger
-from forecaster.planning.overrides import as_of_day
+from forecaster.planning import refresh, service
+from forecaster.planning.overrides import active_overrides, as_of_day
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
     from forecaster.staffing.shift_values import ShiftShares
 
+MOST_NAMED = 10  # depots
 # Full text and text for readers, each for one depot and for several.
 COLD = (
     (
@@ -160,6 +162,24 @@ def outdated(head: Head) -> str:
         "all days of the new forecast are over, and publication {id} stays: look at the clock and at the newest reading"
     )
     return sentence(template, id=head.publication_id)
+
+
+def decisions_elsewhere(spec: Spec, panel: Panel, as_of: datetime) -> Sentence | None:
+    """Sentence about planners' decisions for days ahead at depots that are not forecast, as after a
+    change of their id; None if there are none. Raises LedgerError."""
+    with Ledger.open(spec.ledger_url) as ledger:
+        active = active_overrides(service.list_overrides(ledger, spec.name), as_of.astimezone(spec.zone).date())
+        with ledger.transaction() as connection:
+            binding = refresh.told_crews(connection, spec.name, spec.staffing, panel.cutoff)
+    cells = {*active, *binding.by_hand, *binding.scheduled}
+    depots = sorted({depot for depot, day in cells if day > panel.cutoff} - {*panel.depot_ids})
+    if not depots:
+        return None
+    template = N_(
+        "orders and crews set for days ahead at {depots} have no effect, since these depots are not forecast; if their "
+        "ids have changed, set them again under the new ids"
+    )
+    return sentence(template, depots=and_more(depots[:MOST_NAMED], len(depots) - MOST_NAMED))
 
 
 def newer(head: Head, zone: ZoneInfo) -> str:

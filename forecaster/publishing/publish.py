@@ -128,6 +128,8 @@ class PublicationDraft:
     def publication(self, notes: list[Note], troubles: Troubles) -> tuple[Publication, ShiftShares | None]:
         """Return the publication, and the shares of shifts used by its rosters; extend `notes`."""
         spec, result = self.spec, self.result
+        if self.onto_page and (trouble := caveats.decisions_elsewhere(spec, result.panel, self.as_of)):
+            troubles.add(trouble)
         shares = None
         with troubles.collect(LakeError, "the shares of shifts are those of their hours"):
             if spec.learns_shares:

@@ -11,6 +11,7 @@ import pytest
 
 from forecaster.config import Spec, load
 from forecaster.errors import DeskError, OverrideError
+from forecaster.ledger import tables
 from forecaster.ledger.publication import PublishedDay
 from forecaster.ledger.store import Ledger
 from forecaster.planning import accepted_crews, crew_settings, refresh, service
@@ -133,3 +134,15 @@ def test_run_reports_set_crews_of_shifts_that_are_not_declared(fleet: Fleet) -> 
     after = day(current(fleet.spec))
     assert after.roster is not None
     assert not after.roster.by_hand
+
+
+def test_run_reports_decisions_at_depots_that_are_not_forecast(fleet: Fleet) -> None:
+    set_to(fleet.spec, drivers(fleet.spec) + 3)
+    service.save(fleet.spec, replace(PROPOSED, depot_id="B"))
+    with Ledger.open(fleet.spec.ledger_url) as ledger, ledger.transaction() as connection:
+        for table in (tables.overrides, tables.accepted_crews):
+            connection.execute(table.update().values(depot_id=table.c.depot_id + "-old"))
+    publish_as_of(fleet.spec, AS_OF)
+    with Ledger.open_reader(fleet.spec.ledger_url) as ledger:
+        [run] = ledger.runs(limit=1)
+    assert "orders and crews set for days ahead at A-old, B-old have no effect" in str(run)

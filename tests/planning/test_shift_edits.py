@@ -160,7 +160,18 @@ def test_run_reports_shifts_set_by_hand_that_a_rule_forbids(fleet: Fleet) -> Non
     assert FRIDAY not in {duty.date for duty in bo.duties}
     with Ledger.open_reader(spec.ledger_url) as ledger:
         run = ledger.runs()[0]
-    assert "A: shifts set by hand are left out of the plan for 1 people, since a day off forbids them" in str(run)
+    assert "A: shifts set by hand are left out of the plan for 1 person, since a day off forbids them" in str(run)
+
+
+def test_run_reports_shifts_of_people_who_are_not_in_the_plan(fleet: Fleet) -> None:
+    edit(fleet.spec, "Bo", "early")
+    (fleet.file.parent / "people.csv").write_text("person,depot_id,contract,first,not\nBob,A,full-time,,\n")
+    publish_as_of(fleet.spec, AS_OF)
+    with Ledger.open_reader(fleet.spec.ledger_url) as ledger:
+        run = ledger.runs()[0]
+    reported = "A: shifts set by hand or wishes of 1 person are not in the plan, since nobody there has this name"
+    assert reported in str(run)
+    assert "Bo:" not in str(run)
 
 
 def test_undo_restores_the_shift_before_the_last_edit(fleet: Fleet) -> None:

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 from forecaster.config import EmploymentContract, Shift, Staffing
 from forecaster.core.arrays import Doubles
 from forecaster.core.language import N_
-from forecaster.core.language.sentences import amount, of_error, sentence
+from forecaster.core.language.sentences import Sentence, amount, counted, of_error, sentence
 from forecaster.core.panel import Panel
 from forecaster.core.parallel import available_cores, in_processes
 from forecaster.errors import MissingExtra, SpecError
@@ -86,7 +86,7 @@ def plan_weeks(
         if len(plans) < len(tasks):
             late = N_("{n} depots have no plan of the week: the limit of {seconds} seconds was reached")
             troubles.append(sentence(late, n=len(tasks) - len(plans), seconds=amount(PLAN_SECONDS, "g")))
-        troubles += _forbidden(plans)
+        troubles += [*_forbidden(plans), *_of_unknown_people(depots, plans, assigned, wishes)]
         _explain_dearest(tasks, plans, start, workers)
     except MissingExtra as error:
         return PlannedWeeks((), (sentence(N_("no week is planned: {why}"), why=of_error(error)),))
@@ -95,10 +95,34 @@ def plan_weeks(
 
 def _forbidden(plans: Iterable[WeekPlan]) -> Iterator[str]:
     """Sentences on shifts set by hand that were left out, without names: they end up in logs."""
-    left_out = N_("{depot}: shifts set by hand are left out of the plan for {n} people, since {rule} forbids them")
+    left_out = N_("{depot}: shifts set by hand are left out of the plan for {people}, since {rule} forbids them")
     for plan in plans:
         for rule, n in Counter(who.forbidden_by for who in plan.positions if who.forbidden_by).items():
-            yield sentence(left_out, depot=plan.depot_id, n=n, rule=sentence(FORBIDDING[rule]))
+            yield sentence(left_out, depot=plan.depot_id, people=_people(n), rule=sentence(FORBIDDING[rule]))
+
+
+def _of_unknown_people(
+    depots: Sequence[PublishedDepot],
+    plans: Iterable[WeekPlan],
+    assigned: Mapping[str, DepotShifts],
+    wishes: Mapping[str, DepotWishes],
+) -> Iterator[str]:
+    """Sentences on shifts set by hand and wishes of people who are not in the plan of their depot,
+    without names: they end up in logs."""
+    text = N_("{depot}: shifts set by hand or wishes of {people} are not in the plan, since nobody there has this name")
+    days = {day.target_date for depot in depots for day in depot.days}
+    people = {plan.depot_id: {position.name for position in plan.positions} for plan in plans}
+    without_plan = {depot.depot_id for depot in depots} - people.keys()
+    for depot_id in sorted({*assigned, *wishes} - without_plan):
+        shifts = assigned.get(depot_id, {}).items()
+        decided = {name for name, of_person in shifts if any(shift[0] in days for shift in of_person)}
+        decided |= {name for name, wished in wishes.get(depot_id, {}).items() if days & {*wished}}
+        if unknown := decided - people.get(depot_id, set()):
+            yield sentence(text, depot=depot_id, people=_people(len(unknown)))
+
+
+def _people(number: int) -> Sentence:
+    return counted(number, "{n} person", "{n} people")
 
 
 def _explain_dearest(tasks: Sequence[WeekTask], plans: list[WeekPlan], start: float, workers: int) -> None:
