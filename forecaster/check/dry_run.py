@@ -18,6 +18,7 @@ from forecaster.check.profile import Profile, profile
 from forecaster.config import AnySource, Spec
 from forecaster.core import timezones
 from forecaster.core.knowledge import Finding
+from forecaster.core.language.near_words import did_you_mean, nearest_word
 from forecaster.core.panel import Panel
 from forecaster.demand import doubts, sources, worked_hours
 from forecaster.demand.arrangement import source_columns
@@ -121,6 +122,7 @@ def check(spec: Spec, *, now: datetime, as_of: datetime | None = None, past: boo
             *caveats.archive(panel, spec, as_of or now),
             *caveats.silent_depots(panel, spec),
             *subdivision_days.left_out_holidays(panel, spec),
+            *_unknown_cities(panel, spec),
             *filter(None, [timezones.caveat(spec.timezone)]),
         ),
     )
@@ -147,6 +149,16 @@ def _staleness(panel: Panel, spec: Spec, now: datetime) -> str | None:
     except StaleHistory as error:
         return str(error)
     return None
+
+
+def _unknown_cities(panel: Panel, spec: Spec) -> Iterator[str]:
+    """Caveats about cities of `page.access.cities` without a depot, whose readers see nothing."""
+    cities = sorted({*panel.attributes.get("city", ())})
+    for reader, visible in spec.page.access.cities.items():
+        for name in visible:
+            if name not in ("*", *cities):
+                hint = did_you_mean(nearest_word(name, cities))
+                yield f"page.access.cities: found '{name}' for {reader}, wanted a city of the depots{hint}"
 
 
 def _table_findings(spec: Spec, panel: Panel) -> list[Finding]:

@@ -95,6 +95,13 @@ def test_caveat_for_an_archive_names_the_as_of_day_and_the_key_to_set(spec: Spec
     assert trial.profile == check(archive, now=NOW).profile
 
 
+def test_caveat_names_a_city_of_the_page_without_depots(spec: Spec) -> None:
+    cities = "page: {access: {cities: {ana: [Bon, Ulm], bo: ['*']}}}\n"
+    (spec.folder / "pipeline.yaml").write_text(FILES["pipeline.yaml"] + cities, "utf-8")
+    [sentence] = check(load(spec.folder / "pipeline.yaml"), now=NOW).caveats
+    assert sentence == "page.access.cities: found 'Bon' for ana, wanted a city of the depots; did you mean 'Bonn'?"
+
+
 def test_as_of_an_earlier_day_only_uses_data_known_by_then(spec: Spec) -> None:
     (spec.folder / "pipeline.yaml").write_text(
         FILES["pipeline.yaml"].replace("path: demand.csv}}", "path: demand.csv}, recorded: next_day}"), "utf-8"
