@@ -24,7 +24,7 @@ from forecaster.core.panel import Panel
 from forecaster.core.parallel import Fan, in_turn
 from forecaster.core.terminal import count
 from forecaster.core.time_limits import call_within
-from forecaster.demand import doubts
+from forecaster.demand import arrangement, doubts
 from forecaster.demand import ingest as demand_ingest
 from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.errors import ForecasterError, NoUsableData
@@ -50,8 +50,7 @@ def ingest(night: Night) -> None:
             night.spec, now=night.begun, on_rows=lambda rows: night.progress.advance(0, f"{count(rows, 'row')} read")
         )
     night.note(findings=batch.findings, lake_versions=batch.versions)
-    outcomes = {name: getattr(batch, name) for name in ("accepted", "unchanged", "quarantined")}
-    night.measure({"rows": outcomes})
+    night.measure({"rows": {name: getattr(batch, name) for name in ("accepted", "unchanged", "quarantined")}})
     night.progress.say(
         f"           {count(batch.read, 'row')} read: {batch.accepted:,} accepted, {batch.unchanged:,} unchanged, "
         f"{batch.quarantined:,} quarantined"
@@ -62,6 +61,7 @@ def ingest(night: Night) -> None:
         night.trouble(sentence(stopped, finding=batch.stopped), for_readers)
     elif doubt := doubts.of(batch):
         night.progress.say(f"           usable, but {doubt}")
+    arrangement.refuse_unknown_covariates(night.spec)
 
 
 def panel(night: Night) -> tuple[Knowledge, Panel]:

@@ -21,7 +21,7 @@ from forecaster.core.knowledge import Finding
 from forecaster.core.language.near_words import did_you_mean, nearest_word
 from forecaster.core.panel import Panel
 from forecaster.demand import doubts, sources, worked_hours
-from forecaster.demand.arrangement import source_columns
+from forecaster.demand.arrangement import refuse_unknown_covariates, source_columns
 from forecaster.demand.history import lake_owner, report_errors
 from forecaster.demand.history.past_panels import Past
 from forecaster.demand.history.point_in_time import former_ids, read_as_of
@@ -98,6 +98,7 @@ def check(spec: Spec, *, now: datetime, as_of: datetime | None = None, past: boo
         try:
             ingested = ingest(copy, now=now)
             source_checks = (*source_checks[:-1], replace(source_checks[-1], rows=ingested.read))
+            refuse_unknown_covariates(copy)
             knowledge = read_as_of(copy, as_of=as_of or now)
             report_errors.refuse_other_than_numbers(spec, knowledge.demand)
             panel = panels.build(knowledge, copy)

@@ -307,29 +307,29 @@ class EventColumns(Section):
     """Column with the kind, in upper or lower case; `closure` closes the depot."""
     name: str = "name"
     """Column with the name; may equal another column."""
-    until: str = "until"
+    until: str | None = "until"
     """Column with the last day; empty: the first day; 9999-12-31: until further notice."""
-    depot_id: str = "depot_id"
+    depot_id: str | None = "depot_id"
     """Column with the depot; empty: the next columns decide; all empty: every depot."""
-    city: str = "city"
+    city: str | None = "city"
     """Column with the city."""
-    subdivision: str = "subdivision"
+    subdivision: str | None = "subdivision"
     """Column with the subdivision."""
-    country: str = "country"
+    country: str | None = "country"
     """Column with the country."""
 
     @property
     def needed(self) -> tuple[str, ...]:
         """Columns that the source must have: the mandatory ones, and the declared ones."""
         must = {"date", "kind", "name", *self.model_fields_set}
-        return tuple(getattr(self, key) for key in type(self).model_fields if key in must)
+        return tuple(name for key in type(self).model_fields if key in must and (name := getattr(self, key)))
 
 
 class Events(Section):
     source: Source
     """One row for each event and day, or an event from `date` to `until`."""
     columns: EventColumns = EventColumns()
-    """Names of the source's columns."""
+    """Names of the source's columns; from `until` on optional, and null if not to be read."""
 
     @field_validator("source")
     @classmethod

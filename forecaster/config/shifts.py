@@ -124,21 +124,28 @@ class PeopleColumns(Section):
     """Column with the depot."""
     contract: str = "contract"
     """Column with the name of a contract of `people`."""
-    off_from: str | None = None
+    off_from: str | None = "off_from"
     """Column with the first day off; empty if none."""
-    off_to: str | None = None
+    off_to: str | None = "off_to"
     """Column with the last day off; left out or empty: one day."""
-    cannot_work: str | None = None
+    cannot_work: str | None = "cannot_work"
     """Column with excluded shifts, separated by `;`."""
-    external_id: str | None = None
-    """Column with the person's number in 7shifts or Deputy, for `schedule --export`. Left out: the
-    column `person` has that number."""
+    external_id: str | None = "external_id"
+    """Column with the person's number in 7shifts or Deputy, for `schedule --export`. Without it:
+    the column `person` has that number."""
 
     @property
     def required(self) -> tuple[str, ...]:
-        """Columns that the source must have."""
-        names = (self.person, self.depot_id, self.contract, self.off_from, self.off_to, self.cannot_work)
+        """Columns that the source must have: the mandatory ones, and the declared ones, except
+        `external_id`, which only an export reads."""
+        must = {"person", "depot_id", "contract", *self.model_fields_set} - {"external_id"}
+        names = (getattr(self, key) for key in type(self).model_fields if key in must)
         return tuple(name for name in names if name)
+
+    @property
+    def optional(self) -> tuple[str, ...]:
+        """Columns that are read if the source has them."""
+        return tuple(name for name in (self.off_from, self.off_to, self.cannot_work) if name)
 
 
 class PeopleTable(Section):
@@ -147,7 +154,7 @@ class PeopleTable(Section):
     source: Source
     """One row for each person, and one more for each further absence."""
     columns: PeopleColumns = PeopleColumns()
-    """Names of the source's columns."""
+    """Names of the source's columns; the last four are optional, and null if not to be read."""
 
     @field_validator("source")
     @classmethod
@@ -157,7 +164,8 @@ class PeopleTable(Section):
     @model_validator(mode="after")
     def _columns_differ(self) -> PeopleTable:
         check_distinct(self.columns.required)
-        if self.columns.off_to and not self.columns.off_from:
+        declared = {key for key in self.columns.model_fields_set if getattr(self.columns, key)}
+        if "off_to" in declared and "off_from" not in declared:
             raise ValueError("found columns.off_to without off_from; wanted both")
         return self
 

@@ -8,19 +8,22 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pandas as pd
+import pyarrow.compute as pc
 
 from forecaster.config import Spec, data_rules
 from forecaster.config.demand import Condition, DemandColumns, Excluded
 from forecaster.core.knowledge import Finding
 from forecaster.core.language import N_
+from forecaster.core.language.near_words import did_you_mean, fold, nearest_word
 from forecaster.core.language.sentences import sentence
-from forecaster.demand import parsing
+from forecaster.demand import parsing, sources
 from forecaster.demand.parsing import Notation
 from forecaster.demand.sources import FAULT, FILE
-from forecaster.errors import SpecError
-from forecaster.lake import TABLES, YEAR
+from forecaster.errors import SourceError, SpecError
+from forecaster.lake import TABLES, YEAR, Lake
 
 Column = Any  # a pandas Series
+RESEMBLES = 0.75  # similarity of a misspelled name
 _RESERVED = frozenset({*TABLES["demand"].names, YEAR, "day", "rows"})
 _UTC = ZoneInfo("UTC")
 _WHOLE = r"^([+-]?[0-9]+)\.0+$"  # a whole number with decimals
@@ -66,6 +69,32 @@ def source_columns(spec: Spec) -> tuple[list[str], list[str]]:
     # without an events source every known-future covariate has to be a column
     needed = [*dict.fromkeys(name for name in must if name)]
     return (needed, future) if spec.calendar.events else ([*needed, *future], [])
+
+
+def refuse_unknown_covariates(spec: Spec) -> None:
+    """Raise SpecError if a name in `calendar.known_future` is neither a column nor the kind of an
+    event, and resembles one that is not used: it would be 0 on every day.
+
+    A kind of event that has not occurred yet is no error.
+    """
+    lake, declared = Lake.of(spec), spec.calendar.known_future
+    kinds = sorted(pc.unique(lake.read("events", columns=["kind"])["kind"]).to_pylist())
+    known = {*lake.covariates(), *(["open"] if spec.demand.columns.open else [])}
+    missing = [name for name in declared if name not in known and fold(name) not in {*map(fold, kinds)}]
+    if not missing:
+        return
+    source, needed = spec.demand.source, source_columns(spec)[0]
+    has_covariates = getattr(source, "wide", None) is None
+    try:
+        columns = next(sources.open_feed(source, spec, needed, others=has_covariates).blocks).columns
+    except SourceError:  # ingestion reports it
+        return
+    used = {*map(fold, (*needed, *declared))}
+    unused = [name for name in (*columns, *kinds) if fold(name) not in used and name[:1] != ":"]
+    for name in missing:
+        if name not in columns and (near := nearest_word(name, unused, RESEMBLES)):
+            place = f"calendar.known_future: found '{name}', wanted a column of {sources.name(source)}"
+            raise SpecError(f"{place} or a kind of event{did_you_mean(near)}")
 
 
 def covariate_columns(spec: Spec, readings: pd.DataFrame) -> list[str]:

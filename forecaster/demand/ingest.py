@@ -48,7 +48,6 @@ from forecaster.lake import NOT_THERE, TABLES, Lake
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 PLACES = 50  # depots and days that a finding names
 _MICROSECOND = pd.Timedelta(microseconds=1)
-_DAY = np.timedelta64(1, "D")
 # tables that ingestion reads and writes
 INGESTED = tuple(table for table in TABLES if table not in ("forecasts", "scores"))
 KEYS = {"depots": ["depot_id"], "aliases": ["alias"], "events": EVENT}  # columns that identify a row
@@ -93,7 +92,7 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
     """
     lake, findings = Lake.of(spec), list[Finding]()
     lake_owner.refuse_other_fleets(spec, lake)
-    snapshots, announced = _snapshots(spec, findings, now)
+    snapshots, announced = _snapshots(spec, findings, lake, now)
     changes = {table: _changes(rows, frame(lake, table), KEYS[table], now) for table, rows in snapshots.items()}
     decided = decisions(lake)
     feed = sources.open_feed(spec.demand.source, spec, *source_columns(spec), since=_watermark(spec, lake))
@@ -250,16 +249,17 @@ def decisions(lake: Lake) -> Decisions:
 
 
 def _snapshots(
-    spec: Spec, findings: list[Finding], now: datetime
+    spec: Spec, findings: list[Finding], lake: Lake, now: datetime
 ) -> tuple[dict[str, pd.DataFrame], reference_tables.AnnouncedRows | None]:
     """Current rows of depots, aliases and events, by table; and the rows of the events source."""
-    tables, announced = {}, None
+    tables, ever, announced = {}, set[str](), None
     if spec.depots:
         tables["depots"] = reference_tables.depots(spec, findings)
+        ever = {*tables["depots"]["depot_id"], *frame(lake, "depots")["depot_id"]}
         if spec.depots.aliases:
-            tables["aliases"] = reference_tables.aliases(spec, findings)
+            tables["aliases"] = reference_tables.aliases(spec, findings, ever)
     if spec.calendar.events:
-        tables["events"], announced = reference_tables.events(spec, findings, now)
+        tables["events"], announced = reference_tables.events(spec, findings, now, ever)
     return tables, announced
 
 

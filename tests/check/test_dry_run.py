@@ -63,6 +63,23 @@ def test_check_reports_the_same_findings_on_days_ahead_as_a_nightly_run(spec: Sp
     assert "covariate 'rain': found no value on 7 of 7 open depot-days from 2024-03-01" in ingested.findings[1].message
 
 
+def test_misspelled_covariate_is_refused_and_a_kind_of_event_may_be_still_to_come(spec: Spec) -> None:
+    text = FILES["pipeline.yaml"].replace("[promo]", "[Promo, temprature]")
+    (spec.folder / "pipeline.yaml").write_text(text, "utf-8")
+    (spec.folder / "demand.csv").write_text("depot_id,date,demand,temperature\nA,2024-03-05,4,21.5\n", "utf-8")
+    with pytest.raises(SpecError) as refusal:
+        check(load(spec.folder / "pipeline.yaml"), now=NOW)
+    assert str(refusal.value).replace(f"{spec.folder}/", "") == (
+        "calendar.known_future: found 'temprature', wanted a column of demand.csv or a kind of event; did you mean "
+        "'temperature'?"
+    )
+    (spec.folder / "pipeline.yaml").write_text(text.replace("Promo, temprature", "prmo"), "utf-8")
+    with pytest.raises(SpecError, match=r"found 'prmo', wanted .*; did you mean 'promo'\?"):
+        check(load(spec.folder / "pipeline.yaml"), now=NOW)
+    (spec.folder / "pipeline.yaml").write_text(text.replace("temprature", "promo2, strike"), "utf-8")
+    assert check(load(spec.folder / "pipeline.yaml"), now=NOW).profile is not None
+
+
 def test_readings_older_than_max_age_days_are_not_usable(spec: Spec) -> None:
     trial = check(spec, now=NOW.replace(day=20))
     [sentence] = trial.caveats

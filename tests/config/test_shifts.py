@@ -66,6 +66,7 @@ WRONG = {
     f"{SHIFTS}, people: [{{name: x}}]": "found the contract x of nobody, wanted per_depot, or the names",
     f"{SHIFTS}, people_table: {TABLE}": "found people_table but no people, wanted the contracts of the people in it",
     f"{NAMED.replace('{}', '{off_to: a}')}": "found columns.off_to without off_from; wanted both",
+    f"{NAMED.replace('{}', '{off_to: a, off_from: null}')}": "found columns.off_to without off_from; wanted both",
     f"{NAMED.replace('{}', '{person: a, contract: a}')}": "columns name a, depot_id, a; wanted a column of its own",
     f"{SHIFTS}, people: [{PERSON}, {PERSON}]": "found people that are called full-time twice",
     f"{SHIFTS}, people: [{PERSON.replace('3', 'crew')}]": "per_depot names a column of the depots source, but there",

@@ -172,6 +172,20 @@ def test_repeated_rows_of_a_depot_are_one_depot_and_conflicts_are_reported(tmp_p
     assert "Bonn" in set(read_as_of(spec, as_of=NOW + DAY).depots["city"])
 
 
+def test_readings_of_an_alias_of_no_depot_stay_unknown(tmp_path: Path) -> None:
+    aliases = "aliases: {source: {kind: csv, path: renamed.csv}}"
+    spec = spec_of(tmp_path, more=f"depots: {{source: {{kind: csv, path: depots.csv}}, {aliases}}}")
+    write(tmp_path, "demand", "depot_id,date,demand", "OLD-7,2024-03-04,1", "BOS-01,2024-03-05,2")
+    write(tmp_path, "depots", "depot_id", "BOS-01")
+    write(tmp_path, "renamed", "alias,depot_id", "OLD-7,BOS-1")
+    assert [(finding.rule, finding.count) for finding in ingest(spec, now=NOW).findings] == [
+        ("alias_form", 1),
+        ("unknown_depot", 1),
+    ]
+    write(tmp_path, "renamed", "alias,depot_id", "OLD-7,BOS-01")
+    assert ingest(spec, now=NOW + DAY).findings == ()
+
+
 def test_silent_depot_gives_a_finding_until_it_closes(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, more=FULL.replace("known_future: [promo]", "known_future: []"))
     days = ["2024-02-10", "2024-03-04"]

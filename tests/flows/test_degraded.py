@@ -64,6 +64,16 @@ def test_forecasts_from_known_data_if_a_source_is_down(tmp_path: Path) -> None:
     assert ended(file) == ("degraded", 3)
 
 
+def test_a_misspelled_covariate_is_reported_each_night(tmp_path: Path) -> None:
+    events = "events: {source: {kind: csv, path: events.csv}}, known_future: [prmo]"
+    file = pipeline(tmp_path)
+    file.write_text(file.read_text("utf-8").replace("holidays: false", f"holidays: false, {events}"), "utf-8")
+    (tmp_path / "events.csv").write_text("date,kind,name\n2026-05-12,promo,May sale\n", "utf-8")
+    night = refresh(file)
+    assert night.exit_code == 3
+    assert "calendar.known_future: found 'prmo', wanted a column of " in str(night.message)
+
+
 def test_an_empty_source_without_known_data_leaves_the_page_unchanged(tmp_path: Path) -> None:
     file = pipeline(tmp_path, days=0)
     night = refresh(file)

@@ -73,9 +73,16 @@ KINDS: Mapping[str, SourceKind] = {
 
 
 def open_feed(
-    source: AnySource, spec: Spec, required: Iterable[str], optional: Iterable[str] = (), *, since: str | None = None
+    source: AnySource,
+    spec: Spec,
+    required: Iterable[str],
+    optional: Iterable[str] = (),
+    *,
+    others: bool = False,
+    since: str | None = None,
 ) -> Feed:
-    """Open a source: blocks of the required columns and of those optional ones that exist.
+    """Open a source: blocks of the required columns, of those optional ones that exist, and with
+    `others` of all others that have a name of their own.
 
     `since` is a watermark from an earlier feed of this source: rows below it are not read again.
     Nothing is accessed before the first block is requested, which raises
@@ -85,14 +92,21 @@ def open_feed(
     - SpecError when a credential or variable that it names is missing,
     - MissingExtra when its driver is not installed.
     """
-    return Feed(name(source), pieces(source, spec, required, optional, since=since))
+    return Feed(name(source), pieces(source, spec, required, optional, others=others, since=since))
 
 
 def pieces(
-    source: AnySource, spec: Spec, required: Iterable[str], optional: Iterable[str] = (), *, since: str | None = None
+    source: AnySource,
+    spec: Spec,
+    required: Iterable[str],
+    optional: Iterable[str] = (),
+    *,
+    others: bool = False,
+    since: str | None = None,
 ) -> Pieces:
     """Pieces of a source for the blocks of `open_feed`; raises the same errors."""
-    columns = wide.columns_of(source, spec, Columns(tuple(dict.fromkeys(required)), tuple(dict.fromkeys(optional))))
+    named = Columns(tuple(dict.fromkeys(required)), tuple(dict.fromkeys(optional)), others)
+    columns = wide.columns_of(source, spec, named)
     answers = KINDS[source.kind].pieces(source, spec, columns, name=name(source), since=since)
     filled = null_values.emptied(_in_time(answers, spec, name(source)), source.null_values)
     return wide.turned(filled, columns)
@@ -111,9 +125,11 @@ def _in_time(pieces: Pieces, spec: Spec, name: str) -> Pieces:
     return ending
 
 
-def read(source: AnySource, spec: Spec, required: Iterable[str], optional: Iterable[str] = ()) -> pd.DataFrame:
+def read(
+    source: AnySource, spec: Spec, required: Iterable[str], optional: Iterable[str] = (), *, others: bool = False
+) -> pd.DataFrame:
     """All blocks of a small source in one frame. Raises the errors of `open_feed`."""
-    return joined(list(open_feed(source, spec, required, optional).blocks))
+    return joined(list(open_feed(source, spec, required, optional, others=others).blocks))
 
 
 def name(source: AnySource) -> str:

@@ -77,7 +77,8 @@ def _header(file: files.File, text: _Text, source: CsvSource, columns: Columns) 
     read_columns = columns.of(file.place, names)
     needed = max([_FEWEST, *(names.index(name) + 1 for name in columns.required if name in names)])
     is_split = len(source.delimiter) == 1  # otherwise a blank may stand in place of any field
-    return _Header(names, read_columns, source.encoding, min(needed, len(names)) if is_split else len(names))
+    further = {*read_columns} - {*columns.required, *columns.optional} if columns.others else set[str]()
+    return _Header(names, read_columns, source.encoding, min(needed, len(names)) if is_split else len(names), further)
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,7 @@ class _Header:
     chosen: list[str]
     encoding: str
     needed: int  # minimum number of fields of a row: spreadsheets omit empty ones at the end
+    further: set[str]  # selected columns in which an undecodable byte is no fault of a row
 
     @property
     def positions(self) -> list[int]:
@@ -298,7 +300,8 @@ def _texts(rows: Sequence[Sequence[str]], header: _Header) -> dict[str, pa.Array
 def _readable(rows: Sequence[list[str]], header: _Header) -> tuple[list[list[str]], list[str]]:
     """Rows with undecodable bytes as escapes, and the faults of rows that have such bytes in a
     column being read."""
-    readable, faults, positions = [], [], header.positions
+    readable, faults = [], list[str]()
+    positions = [at for at in header.positions if header.names[at] not in header.further]
     for fields in rows:
         is_whole = encodings.is_whole("".join(fields))
         odd = () if is_whole else tuple(fields[at] for at in positions if not encodings.is_whole(fields[at]))

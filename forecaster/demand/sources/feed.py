@@ -121,6 +121,7 @@ class Columns:
 
     required: tuple[str, ...]
     optional: tuple[str, ...] = ()
+    others: bool = False  # read further columns as well
 
     def of(self, place: str, available: Sequence[str]) -> list[str]:
         """Columns to read of those available. Raises SourceError, prefixed with `place`, if a
@@ -145,7 +146,8 @@ class Columns:
                     f"{place}: found column '{spellings[0]}', which is not read; wanted '{column}', or its name in the "
                     "pipeline file: case and punctuation matter"
                 )
-        return columns
+        free = [name for name in available if self.others and name != ROW and name[:1] not in ("", ":")]
+        return [*columns, *(name for name in free if name not in columns and free.count(name) == 1)]
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -3,6 +3,7 @@ anomalies."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -13,11 +14,13 @@ from forecaster.config import Spec, data_rules
 from forecaster.core import timezones
 from forecaster.core.knowledge import Finding
 from forecaster.core.language import N_
+from forecaster.core.language.near_words import did_you_mean, nearest_word
 from forecaster.core.language.sentences import as_sentence, sentence
 from forecaster.demand import parsing, sources
-from forecaster.demand.history.aliases import resolve
+from forecaster.demand.history.aliases import current, resolve
 from forecaster.demand.panel.event_scope import ADDRESS
 from forecaster.demand.panel.events import EVENT
+from forecaster.demand.unread_columns import refuse_unread
 from forecaster.demand.validation.days.announced import announced_days
 from forecaster.demand.validation.quarantine import legible
 from forecaster.errors import SpecError
@@ -139,11 +142,11 @@ def _one_row_each(table: pd.DataFrame, rows: pd.DataFrame, column: str, row_find
     return result
 
 
-def aliases(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
+def aliases(spec: Spec, findings: list[Finding], depot_ids: Collection[str]) -> pd.DataFrame:
     """Snapshot of the aliases source: alias, and the current depot_id at the end of its chain.
 
-    Omitted are rows without both ids, aliases of themselves or of several depots, and chains that
-    end in a cycle.
+    Omitted are rows without both ids, aliases of themselves or of several depots, chains that end
+    in a cycle, and those that end in none of `depot_ids` and lead from none of them either.
     """
     assert spec.depots is not None
     assert spec.depots.aliases is not None
@@ -166,7 +169,15 @@ def aliases(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
     row_findings(
         "alias_form", rows.loc[table.index[is_circular]], "alias", N_("a chain that ends in a depot"), LEFT_OUT
     )
-    return table[~is_circular].reset_index(drop=True)
+    table = table[~is_circular]
+    # a depot that the depots source lists under a former id is a depot under its current id, too
+    listed = pd.Series([*depot_ids], dtype="str")
+    is_stray = ~table["depot_id"].isin([*listed, *current(listed, table)])
+    near = nearest_word(table["depot_id"][is_stray].iloc[0], depot_ids) if is_stray.any() else None
+    then = sentence(N_("the row is left out{hint}"), hint=did_you_mean(near))
+    stray = rows.loc[table.index[is_stray]]
+    row_findings("alias_form", stray, "depot_id", N_("a depot of the depots source"), then)
+    return table[~is_stray].reset_index(drop=True)
 
 
 @dataclass(frozen=True)
@@ -177,17 +188,22 @@ class AnnouncedRows:
     table: pd.DataFrame  # the columns of `EVENT` and `until`, the last day; the same index
 
 
-def events(spec: Spec, findings: list[Finding], now: datetime) -> tuple[pd.DataFrame, AnnouncedRows]:
+def events(
+    spec: Spec, findings: list[Finding], now: datetime, depot_ids: Collection[str] = ()
+) -> tuple[pd.DataFrame, AnnouncedRows]:
     """Snapshot of the events source, one row per event and day: the columns of `EVENT`, null where
     an event has no restriction; and the rows it is made from.
 
     A row with `until` stands for every day from its date to that day. Of rows with more than
     `LONGEST` days, only those days count that may matter by the end of the next year, so that a
-    closure until 9999-12-31 does not become millions of rows.
+    closure until 9999-12-31 does not become millions of rows. Raises SourceError for an unread
+    column that probably states an end or a place, such as one of `depot_ids`.
     """
     assert spec.calendar.events is not None
     source, columns = spec.calendar.events.source, spec.calendar.events.columns
-    rows = sources.read(source, spec, columns.needed, [columns.until, *(getattr(columns, name) for name in ADDRESS)])
+    optional = filter(None, (columns.until, *(getattr(columns, name) for name in ADDRESS)))
+    rows = sources.read(source, spec, columns.needed, optional, others=True)
+    refuse_unread(rows, spec.calendar.events, depot_ids)
     row_findings, notation = RowFindings(spec, findings), parsing.Notation.of(source)
     table = pd.DataFrame({"date": row_findings.days(rows, columns.date, notation)})
     for name in EVENT[1:]:
@@ -198,7 +214,7 @@ def events(spec: Spec, findings: list[Finding], now: datetime) -> tuple[pd.DataF
     fits = table["date"].notna() & table["kind"].notna() & (rows[sources.FAULT] == "")
     row_findings("event_form", rows[~fits], columns.date, sentence(_DATED, day=notation.day), LEFT_OUT)
     table["until"] = table["date"]
-    if columns.until in rows:
+    if columns.until is not None and columns.until in rows:
         until = row_findings.days(rows, columns.until, notation)
         table["until"] = until.where(parsing.words(rows[columns.until]) != "", table["date"])
         ends = table["until"] >= table["date"]

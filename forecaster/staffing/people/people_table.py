@@ -22,6 +22,7 @@ from forecaster.core.language.sentences import sentence
 from forecaster.demand import parsing, sources
 from forecaster.demand.history import aliases
 from forecaster.demand.validation.reference_tables import RowFindings
+from forecaster.errors import SourceError
 from forecaster.staffing.people.worker import Worker
 
 LEFT_OUT = "the row is left out"
@@ -36,7 +37,7 @@ def people(spec: Spec, depot_ids: Iterable[str], former: pd.DataFrame, findings:
     if spec.staffing is None or spec.staffing.people_table is None:
         return ()
     table = spec.staffing.people_table
-    rows = sources.read(table.source, spec, table.columns.required)
+    rows = sources.read(table.source, spec, table.columns.required, table.columns.optional)
     report = RowFindings(spec, findings)
     depot_id = aliases.current(parsing.words(rows[table.columns.depot_id]), former)
     entries = pd.DataFrame(
@@ -120,21 +121,27 @@ def _days_off(
 ) -> tuple[dict[Any, date], dict[Any, date]]:
     """First and last day of the span of each row that has one."""
     columns, notation = table.columns, parsing.Notation.of(table.source)
-    if columns.off_from is None:
+    off_from, off_to = (name if name in rows else None for name in (columns.off_from, columns.off_to))
+    if off_from is None:
+        if off_to and columns.off_from:
+            raise SourceError(
+                f"{sources.name(table.source)}: found column '{off_to}' without '{columns.off_from}'; wanted both, or "
+                "the name of the column with the first day off as staffing.people_table.columns.off_from"
+            )
         return {}, {}
-    first = report.days(rows, columns.off_from, notation)
-    last = report.days(rows, columns.off_to, notation) if columns.off_to else first
+    first = report.days(rows, off_from, notation)
+    last = report.days(rows, off_to, notation) if off_to else first
     form = sentence(N_("a date such as {day}, or nothing"), day=notation.day)
     dated, then = sentence(N_("a date such as {day}"), day=notation.day), N_("these days off are left out")
-    is_told = is_valid & (parsing.words(rows[columns.off_from]) != "")
-    report("absence_form", rows[is_told & first.isna()], columns.off_from, form, then)
+    is_told = is_valid & (parsing.words(rows[off_from]) != "")
+    report("absence_form", rows[is_told & first.isna()], off_from, form, then)
     fits = is_told & first.notna()
-    if columns.off_to:
-        has_last = parsing.words(rows[columns.off_to]) != ""
-        report("absence_form", rows[is_valid & has_last & last.isna()], columns.off_to, form, then)
-        report("absence_form", rows[is_valid & has_last & ~is_told], columns.off_from, dated, then)
+    if off_to:
+        has_last = parsing.words(rows[off_to]) != ""
+        report("absence_form", rows[is_valid & has_last & last.isna()], off_to, form, then)
+        report("absence_form", rows[is_valid & has_last & ~is_told], off_from, dated, then)
         early = fits & has_last & (last < first)
-        report("absence_form", rows[early], columns.off_to, N_("a last day on or after the first"), then)
+        report("absence_form", rows[early], off_to, N_("a last day on or after the first"), then)
         fits = fits & ~early & (last.notna() | ~has_last)
         last = last.where(has_last, first)
     return first[fits].dt.date.to_dict(), last[fits].dt.date.to_dict()
@@ -145,7 +152,7 @@ def _shifts(
 ) -> dict[Any, tuple[str, ...]]:
     """Shifts that the person of each row cannot work; unknown ones are reported."""
     column = table.columns.cannot_work
-    if column is None:
+    if column is None or column not in rows:
         return {}
     assert spec.staffing is not None
     names = [shift.name for shift in spec.staffing.shifts]

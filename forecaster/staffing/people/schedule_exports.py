@@ -64,11 +64,15 @@ def forecasts(
 
 
 def _ids(spec: Spec, table: Depots | PeopleTable, *key: str) -> Ids:
-    """Numbers of the table by the columns `key`. Raises SpecError for an ambiguous one."""
+    """Numbers of the table by the columns `key`; None without a column of numbers. Raises SpecError
+    for an ambiguous one."""
     column, ids = table.columns.external_id, dict[tuple[str, ...], str]()
     if column is None:
         return None
-    rows = sources.read(table.source, spec, (*key, column))
+    declared = (column,) if "external_id" in table.columns.model_fields_set else ()
+    rows = sources.read(table.source, spec, (*key, *declared), (column,))
+    if column not in rows:
+        return None
     rows = rows[rows[sources.FAULT] == ""]
     for *name, number in zip(*(parsing.words(rows[field]).str.strip() for field in (*key, column)), strict=True):
         if number and ids.setdefault(tuple(name), number) != number:

@@ -50,7 +50,7 @@ def read(spec: Spec, name: str) -> tuple[Any, list[Finding], str]:
     findings: list[Finding] = []
     read_source: dict[str, Callable[[], Any]] = {
         "depots": partial(reference_tables.depots, spec, findings),
-        "aliases": partial(reference_tables.aliases, spec, findings),
+        "aliases": partial(reference_tables.aliases, spec, findings, [f"D{row}" for row in range(12)]),
         "events": lambda: reference_tables.events(spec, findings, NOW)[0],
         "legacy": partial(external_forecasts, spec, PANEL, FORMER, findings),
     }

@@ -88,6 +88,53 @@ def test_rejects_a_column_with_another_spelling(tmp_path: Path, column: str) -> 
     assert len(table) == 1
 
 
+@pytest.mark.parametrize(
+    ("column", "value", "found", "key"),
+    [
+        ("depot", "A", "'depot'", "depot_id"),
+        ("Store ID", "", "'Store ID'", "depot_id"),
+        ("concerns", "BOS-01", "'concerns' of depot ids", "depot_id"),
+        ("end_date", "2024-03-09", "'end_date'", "until"),
+        ("Town", "Ulm", "'Town'", "city"),
+        ("state", "BY", "'state'", "subdivision"),
+        ("nation", "DE", "'nation'", "country"),
+    ],
+)
+def test_rejects_an_unread_column_that_probably_states_the_end_or_place_of_an_event(
+    tmp_path: Path, column: str, value: str, found: str, key: str
+) -> None:
+    lines = f"date,kind,name,{column}", f"2024-03-05,closure,rebuild,{value}"
+    write(tmp_path, "events", *lines)
+    with pytest.raises(SourceError) as refusal:
+        reference_tables.events(spec_of(tmp_path), [], NOW, ["BOS-01", "7"])
+    assert str(refusal.value) == (
+        f"events.csv: found column {found}, which is not read; wanted '{key}', or "
+        f"calendar.events.columns.{key}: {column} (null if the column is something else)"
+    )
+    text = (tmp_path / "pipeline.yaml").read_text("utf-8")
+    without = text.replace("path: events.csv}", f"path: events.csv}}, columns: {{{key}: null}}")
+    (tmp_path / "pipeline.yaml").write_text(without, "utf-8")
+    table, _ = reference_tables.events(load(tmp_path / "pipeline.yaml"), [], NOW, ["BOS-01", "7"])
+    assert table["name"].tolist() == ["rebuild"]
+
+
+def test_further_columns_of_events_may_hold_anything(tmp_path: Path) -> None:
+    header = "date,kind,name,depot_id,store,priority,note,note"
+    write(
+        tmp_path,
+        "events",
+        "date,kind,name,priority,note,note",
+        "2024-03-05,promo,sale,7,BOS-01,",
+        "2024-03-06,promo,sale,7,,",
+    )
+    assert len(reference_tables.events(spec_of(tmp_path), [], NOW, ["BOS-01", "7"])[0]) == 2
+    content = f"{header}\n2024-03-05,promo,sale,BOS-01,BOS-01,1,F\xfcr alle,\n"
+    (tmp_path / "events.csv").write_bytes(content.encode("cp1252"))
+    findings: list[Finding] = []
+    assert len(reference_tables.events(spec_of(tmp_path), findings, NOW, ["BOS-01"])[0]) == 1
+    assert not findings
+
+
 def test_until_is_the_last_day_and_leap_days_count(tmp_path: Path) -> None:
     table, findings = events(
         tmp_path,
@@ -215,7 +262,7 @@ def test_follows_aliases_and_reports_invalid_ones(tmp_path: Path) -> None:
         "y,x",
     )
     findings: list[Finding] = []
-    table = reference_tables.aliases(spec_of(tmp_path), findings)
+    table = reference_tables.aliases(spec_of(tmp_path), findings, ["c"])
     assert table.to_numpy().tolist() == [["a", "c"], ["b", "c"]]
     assert [(finding.rule, finding.count, finding.message.partition(": column")[0]) for finding in findings] == [
         ("alias_form", 2, "aliases.csv:5"),
@@ -224,10 +271,25 @@ def test_follows_aliases_and_reports_invalid_ones(tmp_path: Path) -> None:
     ]
 
 
+def test_alias_of_no_depot_is_left_out_with_the_depot_that_was_probably_meant(tmp_path: Path) -> None:
+    write(tmp_path, "aliases", "alias,depot_id", "OLD-7,BOS-1", "OLD-8,OLD-7", "OLD-9,BOS-01", "NYC-2,NYC-02")
+    findings: list[Finding] = []
+    table = reference_tables.aliases(spec_of(tmp_path), findings, ["BOS-01", "NYC-2"])
+    assert table.to_numpy().tolist() == [["OLD-9", "BOS-01"], ["NYC-2", "NYC-02"]]  # NYC-2 is still listed as such
+    assert [(finding.rule, finding.count, finding.message) for finding in findings] == [
+        (
+            "alias_form",
+            2,
+            "aliases.csv:2: column 'depot_id': found 'BOS-1', wanted a depot of the depots source; the row is left "
+            "out; did you mean 'BOS-01'? (also aliases.csv:3)",
+        )
+    ]
+
+
 def test_declared_severity_applies_to_an_invalid_row(tmp_path: Path) -> None:
     write(tmp_path, "aliases", "alias,depot_id", "a,a")
     findings: list[Finding] = []
-    reference_tables.aliases(spec_of(tmp_path, rules=", rules: {severity: {alias_form: stop}}"), findings)
+    reference_tables.aliases(spec_of(tmp_path, rules=", rules: {severity: {alias_form: stop}}"), findings, [])
     assert findings[0].severity == "stop"
 
 

@@ -6,9 +6,11 @@ from datetime import date
 from pathlib import Path
 
 import pandas as pd
+import pytest
 
 from forecaster.config import Spec
 from forecaster.core.knowledge import Finding
+from forecaster.errors import SourceError
 from forecaster.staffing.people import people_table
 from forecaster.staffing.people.worker import Worker
 from tests.demand.history.test_past_panels import write
@@ -49,6 +51,23 @@ def test_several_rows_of_a_person_are_several_spans_of_days_off(tmp_path: Path) 
         True,
         True,
     ]
+
+
+def test_columns_of_absences_are_read_by_their_own_names_without_being_declared(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path, STAFFING.replace(f", columns: {COLUMNS}", ""))
+    write(
+        tmp_path, "people", "person,depot_id,contract,off_from,off_to,cannot_work", "Ana,A,full-time,2026-12-21,,late"
+    )
+    [ana] = people_table.people(spec, ("A", "B"), NOBODY_RENAMED, [])
+    assert ana == Worker("A", "Ana", "full-time", ((date(2026, 12, 21), date(2026, 12, 21)),), ("late",))
+    write(tmp_path, "people", "person,depot_id,contract", "Ana,A,full-time")
+    assert people_table.people(spec, ("A", "B"), NOBODY_RENAMED, []) == (Worker("A", "Ana", "full-time"),)
+    write(tmp_path, "people", "person,depot_id,contract,Off from,off_to", "Ana,A,full-time,2026-12-21,")
+    with pytest.raises(SourceError, match="found column 'Off from', which is not read; wanted 'off_from'"):
+        people_table.people(spec, ("A", "B"), NOBODY_RENAMED, [])
+    write(tmp_path, "people", "person,depot_id,contract,from,off_to", "Ana,A,full-time,2026-12-21,2026-12-23")
+    with pytest.raises(SourceError, match=r"people\.csv: found column 'off_to' without 'off_from'; wanted both"):
+        people_table.people(spec, ("A", "B"), NOBODY_RENAMED, [])
 
 
 def test_invalid_rows_are_reported_by_file_and_line_but_never_by_name(tmp_path: Path) -> None:

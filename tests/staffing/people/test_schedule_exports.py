@@ -229,6 +229,13 @@ def test_numeric_names_are_used_only_without_a_column_of_ids(file: Path) -> None
         export(file, "7shifts")
 
 
+def test_numbers_of_people_are_read_from_external_id_without_being_declared(file: Path) -> None:
+    declared = export(file, "7shifts")
+    edit(file, "pipeline.yaml", ", columns: {external_id: number}", "")
+    edit(file, "people.csv", "contract,number", "contract,external_id")
+    assert export(file, "7shifts") == declared
+
+
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
