@@ -13,7 +13,7 @@ from types import CodeType, MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from anyio import to_thread
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.responses import Response
 from jinja2 import BytecodeCache, Environment, FileSystemLoader, StrictUndefined
 from jinja2.bccache import Bucket
@@ -170,6 +170,7 @@ def bare_app(
         openapi_url=f"{api.PREFIX}/openapi.json",
         servers=[{"url": context.prefix}] if context.prefix else None,
         lifespan=lifespan,
+        dependencies=[Depends(api.check_query)],
     )
     app.state.access_context = context
     if cached is not None:

@@ -65,6 +65,10 @@ def test_the_week_of_people_is_written_in_every_format(file: Path, tmp_path: Pat
         (["--format", "ics", "-o", "x.ics"], "found --format ics without --week, which it is for"),
         (["--depot", "BOS-1"], "--depot: found 'BOS-1', wanted one of those that are published; did you mean"),
         (["--city", "Bosten"], "--city: found 'Bosten', wanted one of those that are published; did you mean 'Boston'"),
+        (
+            ["--week", "--person", "x-1"],
+            "person: found 'x-1', wanted one of those that are planned; did you mean 'x 1'?",
+        ),
         (["--week", "-o", "nowhere/x.csv"], "nowhere/x.csv cannot be written: No such file or directory"),
     ],
 )

@@ -7,15 +7,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, HTTPException, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
 from dashboards.ops.access import csrf_token, person
+from dashboards.ops.access.middleware import is_api
+from dashboards.ops.formatting.retelling import told
 from dashboards.ops.http.render import Renderer
 from dashboards.ops.reading.editions import Edition
 from dashboards.ops.views.api_schema import FullDepotOut, depot_out
 from dashboards.ops.views.catalogue import VIEWS, View, depot_sheet
+from forecaster.core.language import _
+from forecaster.core.language.near_words import did_you_mean, nearest_word
 
 PREFIX = "/api/v1"
 LARGEST_ID = 2**31 - 1
@@ -62,6 +66,23 @@ AS_CSV: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/csv": {"schema": {"type": "string"}}}, "headers": {"ETag": {"schema": {"type": "string"}}}},
     304: {"description": "Not modified since this ETag"},
 }
+
+
+async def check_query(request: Request) -> None:
+    """Raise HTTPException for a query parameter that a route of the API does not have; pages ignore
+    it."""
+    route = request.scope["route"]
+    if not (is_api(request.url.path) and route.include_in_schema):
+        return
+    names = [field.alias for field in route.dependant.query_params]
+    name = next((name for name in request.query_params if name not in names), None)
+    if name is None:
+        return
+    if not names:
+        raise HTTPException(422, _("found the parameter {name}, wanted none", name=repr(name[:40])))
+    near = told(did_you_mean(nearest_word(name, names)))
+    values = {"name": repr(name[:40]), "names": ", ".join(names), "near": near}
+    raise HTTPException(422, _("found the parameter {name}, wanted one of {names}{near}", **values))
 
 
 def router(renderer: Renderer) -> APIRouter:

@@ -145,4 +145,4 @@ def _short(text: str) -> str:
 
 def whole_sentence(text: str) -> str:
     """Return the text with a capital and a full stop."""
-    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!")) else ".")
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?", "؟")) else ".")

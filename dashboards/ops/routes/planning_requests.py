@@ -179,7 +179,7 @@ class WishForm(BaseModel):
         return OverrideGroup(
             tuple(dict.fromkeys((self.depot_id, *further))),
             self.target_date,
-            max(self.last or self.target_date, self.target_date),
+            self.last or self.target_date,
             self.reason,
             by,
             None,

@@ -10,10 +10,11 @@ from urllib.parse import quote
 from fastapi import HTTPException, Request
 from fastapi.responses import Response
 
+from dashboards.ops.formatting.retelling import told
 from dashboards.ops.http.render import Renderer
 from dashboards.ops.reading.editions import Edition
 from dashboards.ops.views.shifts.week import NoPlans, depot_week, files_of_all, week_file
-from forecaster.errors import MissingExtra
+from forecaster.errors import MissingExtra, NoSuchRow
 from forecaster.staffing.people.roster_files import MEDIA_TYPES, Form
 
 __all__ = ["depot_week", "files_of_all", "roster_file"]
@@ -35,6 +36,8 @@ def roster_file(renderer: Renderer, request: Request) -> Response:
         answer = renderer.of_publication(request, MEDIA_TYPES[form], make, tuple(query.items()))
     except NoPlans as error:
         raise HTTPException(404, str(error)) from error
+    except NoSuchRow as error:
+        raise HTTPException(404, told(error.args[0])) from error
     except MissingExtra as error:
         raise HTTPException(501, str(error)) from error
     name = "-".join(["roster", *filter(None, (query["depot"], query["city"], query["person"]))])

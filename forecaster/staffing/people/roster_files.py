@@ -17,7 +17,10 @@ from hashlib import sha256
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
-from forecaster.errors import MissingExtra
+from forecaster.core.language import N_
+from forecaster.core.language.near_words import did_you_mean, nearest_word
+from forecaster.core.language.sentences import sentence
+from forecaster.errors import MissingExtra, NoSuchRow
 from forecaster.ledger.week_plan import EPOCH, Duty, Position, ShiftCover, WeekPlan
 from forecaster.staffing.csv_sheet import CsvSheet, harmless
 
@@ -54,14 +57,20 @@ class WeekFile:
 
     def of_person(self, person: str) -> WeekFile:
         """Return only this person's shifts, without open ones; `person` is a name, or the key used
-        in URLs."""
+        in URLs. Raises NoSuchRow if nobody is planned under it."""
 
         def narrow(week: DepotWeek) -> DepotWeek:
             depot = week.plan.depot_id
             positions = tuple(who for who in week.plan.positions if person in (who.name, who.key(depot)))
             return replace(week, plan=replace(week.plan, positions=positions, shifts=()))
 
-        return replace(self, weeks=tuple(map(narrow, self.weeks)))
+        weeks = tuple(map(narrow, self.weeks))
+        if not any(week.plan.positions for week in weeks):
+            names = sorted({who.name for week in self.weeks for who in week.plan.positions})
+            near = did_you_mean(nearest_word(person, names))
+            wanted = N_("person: found {person}, wanted one of those that are planned{near}")
+            raise NoSuchRow(sentence(wanted, person=repr(person[:80]), near=near))
+        return replace(self, weeks=weeks)
 
     def write(self, form: Form) -> bytes:
         """Return the file's content. Raises MissingExtra if the library for the format is not
@@ -164,12 +173,16 @@ def _workbook(file: WeekFile) -> bytes:
 
 
 def _planned_days(weeks: Sequence[DepotWeek]) -> Iterator[tuple[str, str, str, str]]:
-    """Depot, person, day (ISO) and shift of each day of a person, as in the sheet of the week."""
+    """Depot, label, day (ISO) and text of each cell of the sheet of the week."""
+    days = _days(weeks)
     for week in weeks:
-        days = plan_days(week.plan)
-        for position in week.plan.positions:
-            for day, shift in zip(days, _shifts(position, days), strict=True):
-                yield harmless(week.plan.depot_id), harmless(position.name), day.isoformat(), harmless(shift)
+        for label, cells in _week_lines(week.plan, days, None):
+            for day, (text, _) in zip(days, cells, strict=True):
+                yield harmless(week.plan.depot_id), harmless(label), day.isoformat(), harmless(text)
+
+
+def _days(weeks: Iterable[DepotWeek]) -> list[date]:
+    return sorted({day for week in weeks for day in plan_days(week.plan)})
 
 
 def _shifts(position: Position, days: Sequence[date]) -> list[str]:
@@ -179,7 +192,7 @@ def _shifts(position: Position, days: Sequence[date]) -> list[str]:
 
 
 def _week_sheet(page: Any, weeks: Sequence[DepotWeek], formats: Mapping[str, Any]) -> None:
-    days = sorted({day for week in weeks for day in plan_days(week.plan)})
+    days = _days(weeks)
     for column, name in enumerate(("depot", "person")):
         page.write_string(0, column, name, formats["head"])
     for column, day in enumerate(days, 2):

@@ -124,11 +124,17 @@ def test_the_form_also_sets_another_crew_and_resets_it(tmp_path: Path) -> None:
     assert ask_locally(app, "POST", "/accepted", data=form).status_code == 422
     assert ask_locally(app, "POST", "/accepted/withdrawal", data=cell).status_code == 303
     assert day(current(fleet.spec)).drivers == crew
+    # a crew is set even without the name of its button
+    assert ask_locally(app, "POST", "/accepted", data={**form, "crew.": str(crew + 1), "set": ""}).status_code == 303
+    assert day(current(fleet.spec)).drivers == crew + 1
+    assert ask_locally(app, "POST", "/accepted/withdrawal", data=cell).status_code == 303
     many = ask_locally(app, "POST", "/accepted", data={**form, "crew.": "41"})
     assert (many.status_code, "wanted from 1 to 40 as staffing.crew allows" in many.text) == (422, True)
     with Ledger.open_reader(fleet.spec.ledger_url) as ledger, ledger.transaction() as connection:
         audit = [row.what for row in reversed(ledger_access.entries(connection, fleet.spec.name))]
     assert audit == [
         f"set the crew of A on {THURSDAY} to {crew + 2}",
+        f"withdrew the acceptance of A on {THURSDAY}",
+        f"set the crew of A on {THURSDAY} to {crew + 1}",
         f"withdrew the acceptance of A on {THURSDAY}",
     ]

@@ -212,6 +212,25 @@ def test_a_past_publication_reads_as_it_did_then(get: Get) -> None:
     assert len(tags) == 3
 
 
+@pytest.mark.parametrize(
+    ("address", "sentence"),
+    [
+        (
+            "/api/v1/network?asof=2026-10-27",
+            "found the parameter 'asof', wanted one of as_of, publication, format; did you mean 'as_of'?",
+        ),
+        ("/api/v1/depots/BOS-01?city=Boston", "found the parameter 'city', wanted one of as_of, publication, format"),
+        ("/api/v1/runs?format=csv&as_of=2025-06-16", "found the parameter 'as_of', wanted one of format"),
+        ("/api/v1/me?name=Ana", "found the parameter 'name', wanted none"),
+    ],
+)
+def test_the_api_refuses_unknown_parameters_and_pages_ignore_them(get: Get, address: str, sentence: str) -> None:
+    answer = get(address)
+    assert (answer.status_code, answer.json()) == (422, {"detail": sentence})
+    for page in ("/", "/health", "/healthz", "/api/v1/executive", "/api/v1/openapi.json"):
+        assert get(f"{page}?utm=mail").status_code == get(page).status_code
+
+
 @pytest.mark.parametrize("query", ["publication=9", "as_of=2025-06-14T12:00", "as_of=1999-01-01"])
 def test_names_the_oldest_retained_publication_if_one_is_missing(get: Get, query: str) -> None:
     answer = get(f"/api/v1/depots?{query}")

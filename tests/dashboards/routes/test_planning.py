@@ -188,6 +188,14 @@ def test_rejects_malformed_forms(app: FastAPI) -> None:
     assert ask_locally(app, "POST", "/api/v1/overrides", json=[]).status_code == 422
 
 
+def test_rejects_a_form_whose_last_day_is_before_its_first(app: FastAPI, url: str) -> None:
+    answer = ask_locally(app, "POST", "/overrides", data={**WISH, "last": "2025-06-17"})
+    assert answer.status_code == 422
+    assert "found 2025-06-17, before the first, 2025-06-18; wanted it or a later day" in text(answer)
+    with Ledger.open_reader(url) as ledger:
+        assert list_overrides(ledger, "harbor-fleet") == ()
+
+
 def test_a_published_override_is_shown_with_the_models_number(url: str, get: Get) -> None:
     override = PublishedOverride(
         1, 200, DAY.quantiles, "weather", "storm", "<Ana>", datetime(2025, 6, 17, tzinfo=UTC), DAY.target_date

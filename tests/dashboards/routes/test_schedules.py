@@ -97,6 +97,8 @@ def test_a_change_is_shown_with_its_saving_and_premium(app: FastAPI, url: str, s
     ("wrong", "sentence"),
     [
         ({"publication": "99"}, "nother publication is shown meanwhile"),
+        ({"week": "2025-06-17"}, "ound 2025-06-17, wanted one of 2025-06-16, 2025-06-23"),
+        ({"week": "2025-06-09"}, "ound 2025-06-09, wanted one of 2025-06-16, 2025-06-23"),
         ({"week": "next"}, "wanted a day such as 2025-06-18"),
         ({"by": "\x1b[31m"}, "wanted letters"),
     ],

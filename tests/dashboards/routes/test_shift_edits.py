@@ -182,6 +182,23 @@ def test_names_invalid_cells_and_shows_no_others(app: FastAPI) -> None:
     )
 
 
+def test_names_changed_cells_that_are_no_shift_of_a_person(app: FastAPI) -> None:
+    sheets = week_sheets(app)
+    rows = sheets["Week"]
+    line, column = cell_of(sheets, "Bo", THURSDAY)
+    rows[line][column] = ""
+    drivers, last = next(line for line, row in enumerate(rows) if row[1] == "late: planned of wanted"), len(rows[0])
+    rows[drivers][column] = "2 of 50"
+    for row in rows:
+        row.append("")
+    rows[line][last] = "called in sick"
+    answer = sent_file(app, workbook(sheets))
+    assert answer.status_code == 422
+    place, beside = f"Week!{chr(65 + column)}{drivers + 1}", f"Week!{chr(65 + last)}{line + 1}"
+    assert f"{place}: found '2 of 50', wanted changes of people of A alone" in text(answer)
+    assert f"{beside}: found 'called in sick', wanted nothing, as the column has no day" in text(answer)
+
+
 def changed_week(app: FastAPI) -> bytes:
     sheets = week_sheets(app)
     line, column = cell_of(sheets, "Bo", THURSDAY)

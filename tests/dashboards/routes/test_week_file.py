@@ -140,7 +140,7 @@ def test_changed_drivers_are_set_by_hand_together_with_changed_orders(tmp_path: 
     after = crews(spec)
     assert (after["A", THURSDAY], after["B", friday]) == (before["A", THURSDAY] + 3, 12)  # type: ignore[operator]
     assert list(overrides(spec.ledger_url, spec.name).values()) == [40]
-    answer = saved(app, [], crew=[f"A\t{THURSDAY}\t1"])  # crews only
+    answer = saved(app, [], crew=[f"A\t{THURSDAY}\t1"], reason="")  # crews only
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
     assert crews(spec)["A", THURSDAY] == 1
     with Ledger.open_reader(spec.ledger_url) as ledger, ledger.transaction() as connection:
@@ -149,6 +149,19 @@ def test_changed_drivers_are_set_by_hand_together_with_changed_orders(tmp_path: 
         "set 1 crew by a workbook",
         "set 2 crews by a workbook",
     ]
+
+
+def test_drivers_alone_have_no_reason_note_or_last_day(tmp_path: Path) -> None:
+    app, spec = night_page(tmp_path, "staffing: {orders_per_driver: 10, cost_short: 38, cost_idle: 22}\n")
+    content, before = sheets(app), crews(spec)
+    content["Drivers"][1][content["Drivers"][0].index(THURSDAY)] += 3
+    answer = sent(app, workbook(content))
+    assert "Your name" in answer.text
+    assert not re.findall('name="(reason|note|until)"', answer.text)
+    for field, word in {"reason": "weather", "note": "storm", "until": "2026-12-31"}.items():
+        refused = saved(app, [], **{"crew": f"A\t{THURSDAY}\t1", "reason": "", field: word})
+        assert (refused.status_code, "wanted them only with changed orders" in text(refused)) == (422, True)
+    assert crews(spec) == before
 
 
 def test_rejects_drivers_of_a_day_with_shifts(tmp_path: Path) -> None:

@@ -100,6 +100,8 @@ def test_files_are_revalidated(get: Get) -> None:
         ("/roster?format=pdf", 422, "Format: found 'pdf', wanted xlsx, ics, csv."),
         ("/roster?depot=Nowhere&format=csv", 404, "There is no depot “Nowhere” in the current forecasts."),
         ("/roster?city=Nowhere&format=csv", 404, "There is no city “Nowhere” in the current forecasts."),
+        ("/roster?person=Nobody&format=ics", 404, "Person: found 'Nobody', wanted one of those that are planned."),
+        ("/roster?person=x-1&format=ics", 404, "wanted one of those that are planned; did you mean 'x 1'? "),
     ],
 )
 def test_reports_missing_plans_in_a_sentence(get: Get, path: str, status: int, sentence: str) -> None:

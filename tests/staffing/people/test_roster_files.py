@@ -63,7 +63,10 @@ def test_workbook_has_the_week_its_shifts_and_open_shifts() -> None:
     book = CalamineWorkbook.from_filelike(io.BytesIO(file().write("xlsx")))
     assert book.sheet_names == ["Week", "Shifts", "Open shifts", "Published"]
     planned = book.get_sheet_by_name("Published").to_python()
-    assert planned[-1] == ["NYC-01", "full-time 2", str(SATURDAY + DAY), ""]
+    assert planned[3:5] == [
+        ["NYC-01", "full-time 2", str(SATURDAY + DAY), ""],
+        ["NYC-01", "early: planned of wanted", str(SATURDAY), "1 of 1"],
+    ]
     week = book.get_sheet_by_name("Week").to_python()
     assert week[0] == ["depot", "person", SATURDAY, SATURDAY + DAY]
     assert week[1:] == [

@@ -50,7 +50,7 @@ def router(spec: Spec, context: AccessContext, refuse: Refuse) -> APIRouter:
             name, cell = planner.name(by, form.by) or by.name, (form.depot_id, form.target_date)
             check_words(name, "")
             _check_crew(context.store.edition(by.cities).depot(form.depot_id), form)
-            if form.set:
+            if form.set or form.crews:
                 entry = f"set the crew of {form.depot_id} on {form.target_date} to {_in_words(form.crews)}"
                 crew_settings.set_crew(spec, cell, form.crews, by=name, audit=partial(audit, request, entry))
                 context.store.forget()

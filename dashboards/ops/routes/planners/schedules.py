@@ -74,6 +74,11 @@ def router(spec: Spec, context: AccessContext, page: RenderPage, refuse: Refuse)
             pipeline = edition.head.pipeline
             if edition.head.publication_id != form.publication or records.head(connection, pipeline) != edition.head:
                 raise OverrideError(_("another publication is shown meanwhile; look at its crews first"))
+            weeks = sorted({day - timedelta(day.weekday()) for day in edition.front.target_dates})
+            if form.week not in weeks:
+                raise OverrideError(
+                    _("found {day}, wanted one of {days}", day=form.week, days=", ".join(map(str, weeks)))
+                )
             if new := schedules.publish_days(connection, pipeline, depots, days, spec.staffing, by=name, at=at):
                 audit(request, f"published the week of {form.week}: {new} depot-days", connection)
         context.store.forget()

@@ -144,6 +144,8 @@ class WeekFileRoutes:
             depots = {*(cell[0] for cell in cells), *(depot_id for depot_id, _day in crews)}
             planner.see_all(self.context.store.edition(by.cities), depots)
         entry = f"set {count(len(crews), 'crew')} by a workbook"
+        if crews and not cells and any(map(text, ("reason", "note", "until"))):
+            raise OverrideError(_("found a reason, a note or a last day, wanted them only with changed orders"))
 
         def write_crews(connection: sa.Connection) -> None:
             if crews and crew_settings.write_crews(connection, self.spec, crews, name, datetime.now(UTC)):

@@ -12,6 +12,7 @@ from dashboards.ops.reading.editions import Edition
 from dashboards.ops.reading.header import in_zone
 from dashboards.ops.views.shifts.week import NoPlans, week_file
 from forecaster.core.language import _
+from forecaster.errors import NoSuchRow
 from forecaster.ledger.week_plan import Duty, Position
 from forecaster.planning.people import person_days
 from forecaster.planning.people.person_days import PersonDay
@@ -35,10 +36,10 @@ class MyDay:
 
 def my_file(edition: Edition, depot_id: str, person: str) -> WeekFile:
     """Return the plan of one person. Raises NoSuchDepot, and NoPlans if they are not planned."""
-    file = week_file(edition, depot_id).of_person(person)
-    if not file.weeks[0].plan.positions:
-        raise NoPlans(_("you are no longer in the plan of {depot}; ask a planner", depot=depot_id))
-    return file
+    try:
+        return week_file(edition, depot_id).of_person(person)
+    except NoSuchRow as error:
+        raise NoPlans(_("you are no longer in the plan of {depot}; ask a planner", depot=depot_id)) from error
 
 
 def my_week(edition: Edition, file: WeekFile) -> list[MyDay]:

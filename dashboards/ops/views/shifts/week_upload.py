@@ -17,10 +17,11 @@ from forecaster.core.language import N_, _
 from forecaster.errors import OverrideError
 from forecaster.ledger.week_plan import WeekPlan
 from forecaster.planning.people.shift_edits import ShiftEdit
-from forecaster.staffing.people.roster_files import OFF, PLANNED_OF_WANTED, PUBLISHED, WEEK
+from forecaster.staffing.people.roster_files import OFF, PUBLISHED, WEEK
 
 NO_WEEK = N_("found no sheets “Week” and “Published”, wanted the Excel file of the depot’s week")
-Planned = Mapping[tuple[str, str, date], str]  # shift of a depot's person on a day
+# text of a day of a depot's row, which is a person or the label of a shift
+Planned = Mapping[tuple[str, str, date], str]
 
 
 def changed_shifts(content: bytes, plan: WeekPlan, shifts: Collection[str]) -> list[ShiftEdit]:
@@ -40,10 +41,10 @@ def changed_shifts(content: bytes, plan: WeekPlan, shifts: Collection[str]) -> l
     shift_names = {shift.casefold(): shift for shift in (*shifts, OFF, "")}
     for line, column, key, cell in _changed(sheets[WEEK], before, faults):
         shift = shift_names.get(str(cell).strip().casefold())
-        if shift is None:
-            expected = _("one of {names}, or nothing", names=", ".join(shifts))
-        elif (key[0], key[1]) not in {(harmless(plan.depot_id), name) for name in names}:
+        if (key[0], key[1]) not in {(harmless(plan.depot_id), name) for name in names}:
             expected = _("changes of people of {depot} alone", depot=plan.depot_id)
+        elif shift is None:
+            expected = _("one of {names}, or nothing", names=", ".join(shifts))
         else:
             edits.append(ShiftEdit(names[key[1]], key[2], "" if shift == OFF else shift))
             continue
@@ -53,9 +54,9 @@ def changed_shifts(content: bytes, plan: WeekPlan, shifts: Collection[str]) -> l
 
 
 def _changed(rows: Rows, before: Planned, faults: list[str]) -> Iterator[tuple[int, int, tuple[str, str, date], Any]]:
-    """Yield line, column, person's day and text of each changed cell; unknown rows and days are
-    faults."""
-    people, days = {key[:2] for key in before}, {key[2] for key in before}
+    """Yield line, column, row's day and text of each changed cell; unknown rows and days, and cells
+    of columns without a day, are faults."""
+    labels, days = {key[:2] for key in before}, {key[2] for key in before}
     columns = dict[int, date]()
     for column, cell in enumerate(rows[0][2:], 2):
         if (day := day_of(cell)) in days - {*columns.values()}:
@@ -64,10 +65,15 @@ def _changed(rows: Rows, before: Planned, faults: list[str]) -> Iterator[tuple[i
             faults.append(cell_fault(WEEK, 0, column, cell, _("a day of the plan, once")))
     for line, row in enumerate(rows[1:], 1):
         who = str(row[0]), str(row[1])
-        if who in people:
-            people.remove(who)
+        faults.extend(
+            cell_fault(WEEK, line, column, cell, _("nothing, as the column has no day"))
+            for column, cell in enumerate(row[2:], 2)
+            if cell != "" and rows[0][column] == ""
+        )
+        if who in labels:
+            labels.remove(who)
             for column, day in columns.items():
                 if str(row[column]).strip() != before.get((*who, day), ""):
                     yield line, column, (*who, day), row[column]
-        elif any(cell != "" for cell in row) and not who[1].endswith(PLANNED_OF_WANTED):
+        elif any(cell != "" for cell in row):
             faults.append(cell_fault(WEEK, line, 1, row[1], _("a person of the plan, once")))
