@@ -34,7 +34,6 @@ FREE = ("/static/", "/healthz", "/worker.js")  # for everyone, without a limit
 READY = "/readyz"  # likewise; it reports more to identified people
 # for everyone, rate-limited, as are links and feeds
 OPEN = ("/sign-in", "/sign-in/back", "/sign-out")
-BOARD, PLAN_FILES = "/", "/roster"
 Refuse = Callable[[Request, int, str], Response]
 _API = re.compile(r"(/p/[^/]+)?/api/")  # also of a pipeline that does not exist
 
@@ -42,16 +41,6 @@ _API = re.compile(r"(/p/[^/]+)?/api/")  # also of a pipeline that does not exist
 def is_api(path: str) -> bool:
     """True if a program asks, not a browser."""
     return _API.match(path) is not None
-
-
-def _page_of(request: Request) -> str:
-    """Return the page whose view a request belongs to.
-
-    Files of /roster are plans with people's names, which screens with the board must not show;
-    otherwise /roster leads to the board.
-    """
-    path = request.url.path
-    return BOARD if path == PLAN_FILES and "format" not in request.query_params else path
 
 
 class AccessMiddleware:
@@ -107,7 +96,7 @@ class AccessMiddleware:
         if person is None:
             return self._unauthenticated(request)
         reads = request.method in SAFE or path == links.MY_WEEK  # where people answer
-        if not person.opens(_page_of(request)) or (person.via == "link" and not reads):
+        if not person.opens(path) or (person.via == "link" and not reads):
             raise AccessRefused(403, _("this link allows reading one view only"))
         if request.method not in SAFE and csrf.is_foreign(request, self.context):
             raise AccessRefused(403, _("cross-origin request rejected; wanted a request from this page"))

@@ -1,24 +1,22 @@
-"""HTTP routes of the week board, of a depot's day, and of the old addresses that redirect to them."""
+"""HTTP routes of the week board, of a depot's day, and of the files of plans."""
 
 from __future__ import annotations
 
 from datetime import date, timedelta
 from typing import TYPE_CHECKING
-from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 from fastapi import APIRouter, HTTPException, Request
-from fastapi.responses import RedirectResponse, Response
+from fastapi.responses import Response
 
 from dashboards.ops.formatting.csv import MEDIA_TYPE
 from dashboards.ops.http.render import HTML, Renderer, RenderPage
 from dashboards.ops.reading.editions import Edition
-from dashboards.ops.reading.header import cell_href, href
 from dashboards.ops.reading.point_in_time import NotRetained
 from dashboards.ops.routes.depots import depot_content
 from dashboards.ops.views.board.board import Counts, board, counts, selected
 from dashboards.ops.views.board.board_file import board_csv, board_workbook
-from dashboards.ops.views.board.query import ACTUAL, SORTS, BoardQuery, is_day
+from dashboards.ops.views.board.query import ACTUAL, SORTS, BoardQuery
 from dashboards.ops.views.board.rail import RailDecision, decisions
 from dashboards.ops.views.network import network
 from forecaster.core.language import _
@@ -37,8 +35,8 @@ FILES = {
 
 
 def router(renderer: Renderer, page: RenderPage, *, plans: bool, spec: Spec | None) -> APIRouter:
-    """Return the routes: the board at /, redirects to it, and, on a page without planners
-    (`plans`), a depot's day."""
+    """Return the routes: the board at /, the files of plans at /roster, and, on a page without
+    planners (not `plans`), a depot's day."""
     routes = APIRouter(include_in_schema=False)
 
     @routes.api_route("/", methods=GET)
@@ -63,36 +61,14 @@ def router(renderer: Renderer, page: RenderPage, *, plans: bool, spec: Spec | No
             as_of = request.query_params.get("as_of")
             return renderer.of_publication(request, HTML, make, (renderer.store.quarter_hour(), as_of), as_of=as_of)
 
-    _add_earlier_addresses(routes, renderer)
-    return routes
-
-
-def _add_earlier_addresses(routes: APIRouter, renderer: Renderer) -> None:
-    """Redirect addresses of earlier versions to the new place of their content; /roster?format=
-    serves files."""
-
     @routes.api_route("/roster", methods=GET)
     def roster_files(request: Request) -> Response:
-        if "format" not in request.query_params:
-            return _moved(request, BoardQuery(sort="city", city=request.query_params.get("city", "")).to())
         if (weeks := optional("people.routes")) is None:
             raise HTTPException(404)
         file: Response = weeks.roster_file(renderer, request)
         return file
 
-    @routes.api_route("/week", methods=GET)
-    def week(request: Request) -> Response:
-        depot_id = request.query_params.get("depot", "")
-        city = request.query_params.get("city", "")
-        return _moved(request, f"{href(depot_id)}#who" if depot_id else BoardQuery(city=city).to())
-
-    @routes.api_route("/plan", methods=GET)
-    def plan(request: Request, depot: str = "", day: str = "") -> Response:
-        if not depot:
-            return _moved(request, "/")
-        more = [(name, word) for name, word in request.query_params.multi_items() if name not in ("depot", "day")]
-        address = cell_href(depot, date.fromisoformat(day)) if is_day(day) else href(depot)
-        return _moved(request, f"{address}{'?' if more else ''}{urlencode(more)}#plan")
+    return routes
 
 
 def _board_file(request: Request, renderer: Renderer, query: BoardQuery) -> Response:
@@ -113,10 +89,6 @@ def _board_file(request: Request, renderer: Renderer, query: BoardQuery) -> Resp
         raise HTTPException(501, str(error)) from error
     answer.headers["Content-Disposition"] = f'attachment; filename="week.{form}"'
     return answer
-
-
-def _moved(request: Request, address: str) -> Response:
-    return RedirectResponse(request.app.state.access_context.prefix + address, 308)
 
 
 def board_content(

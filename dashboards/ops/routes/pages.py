@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import FileResponse, RedirectResponse, Response
+from fastapi.responses import FileResponse, Response
 
 from dashboards.ops.http.render import HTML, Renderer, RenderPage
 from dashboards.ops.reading.editions import HIDDEN_MESSAGE, Edition, Logbook
@@ -34,14 +34,6 @@ if TYPE_CHECKING:
 
 WORKER = Path(__file__).parents[1] / "static" / "worker.js"
 GET = ["GET", "HEAD"]
-MOVED = {
-    "/views/executive": "/value",
-    "/views/on-call": "/health",
-    "/views/debug": "/health",
-    "/api/v1/executive": "/api/v1/value",
-    "/api/v1/on-call": "/api/v1/runs",
-    "/api/v1/debug": "/api/v1/runs",
-}
 
 
 def pages(renderer: Renderer, page: RenderPage, *, plans: bool = False, spec: Spec | None = None) -> APIRouter:
@@ -54,7 +46,6 @@ def pages(renderer: Renderer, page: RenderPage, *, plans: bool = False, spec: Sp
     router.include_router(depots.router(renderer, page, plans=plans))
     _of_the_publication(router, renderer, page)
     _of_the_past(router, renderer, page, spec)
-    _moved(router)
 
     @router.get("/worker.js")
     def worker() -> Response:
@@ -127,15 +118,3 @@ def _of_the_past(router: APIRouter, renderer: Renderer, page: RenderPage, spec: 
             return page("health.html", health=view, **content)
 
         return renderer.of_nights(request, HTML, make)
-
-
-def _moved(router: APIRouter) -> None:
-    """Redirect addresses of earlier versions to the new place of their content."""
-
-    def moved(request: Request) -> Response:
-        prefix = request.app.state.access_context.prefix
-        query = f"?{request.url.query}" if request.url.query else ""
-        return RedirectResponse(f"{prefix}{MOVED[request.url.path]}{query}", 308)
-
-    for address in MOVED:
-        router.add_api_route(address, moved, methods=GET)

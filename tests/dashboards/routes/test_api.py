@@ -24,7 +24,6 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from dashboards.ops.app import create_app
-from dashboards.ops.routes.pages import MOVED
 from dashboards.ops.views.catalogue import DEPOT_PAGE, VIEWS
 from forecaster.config import load
 from forecaster.ledger import accuracy
@@ -110,8 +109,7 @@ def test_every_page_has_its_view(app: FastAPI) -> None:
         and not str(route.path).startswith("/api/")
     }
     files = {"/runs/{run_id}/report"}  # written by a run
-    moved = {address for address in MOVED if not address.startswith("/api/")} | {"/week", "/plan"}
-    assert pages == {view.page for view in VIEWS if view.page} | {DEPOT_PAGE} | files | moved
+    assert pages == {view.page for view in VIEWS if view.page} | {DEPOT_PAGE} | files
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "publication"])

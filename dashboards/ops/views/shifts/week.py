@@ -60,7 +60,6 @@ class ShiftWeek:
 @dataclass(frozen=True)
 class DepotWeekPage:
     depot_id: str
-    href: str
     # weekday in two letters, day of the month, True for the day in front
     days: tuple[tuple[str, str, bool], ...]
     people: tuple[PersonWeek, ...]
@@ -112,7 +111,6 @@ def depot_week(edition: Edition, depot: PublishedDepot) -> DepotWeekPage | None:
     )
     return DepotWeekPage(
         depot_id,
-        _address(depot_id),
         tuple(
             (display.weekday_letters(day, 2), str(day.day), place == edition.front.meant)
             for place, day in enumerate(dates)
@@ -213,9 +211,7 @@ def _money(value: float) -> str:
     return display.number(value, 0 if value >= 1 else 2)
 
 
-def _address(depot_id: str, form: str = "", **more: str) -> str:
-    if not form:
-        return f"/week?{urlencode({'depot': depot_id})}"
+def _address(depot_id: str, form: str, **more: str) -> str:
     return f"/roster?{urlencode({'depot': depot_id, **more, 'format': form})}"
 
 

@@ -285,21 +285,6 @@ def test_each_day_can_be_compared_with_the_week_before(url: str) -> None:
     assert re.search(rf"/day/{day}/BOS-01.*?</a><small>{round(before[day - timedelta(days=7)] or 0)}</small>", page)
 
 
-@pytest.mark.parametrize(
-    ("address", "leads_to"),
-    [
-        ("/roster", "/?sort=city"),
-        ("/roster?city=Boston", "/?sort=city&city=Boston"),
-        ("/week", "/"),
-        ("/week?depot=BOS-01", "/depot/BOS-01#who"),
-        ("/plan?depot=BOS-01&day=2025-06-18", "/day/2025-06-18/BOS-01#plan"),
-    ],
-)
-def test_old_addresses_redirect_to_the_board(network: Get, address: str, leads_to: str) -> None:
-    answer = network(address)
-    assert (answer.status_code, answer.headers["location"]) == (308, leads_to)
-
-
 def test_rejects_an_unpublished_day_and_lists_the_published_ones(network: Get) -> None:
     answer = network("/day/2031-01-01/BOS-01")
     assert answer.status_code == 404

@@ -10,16 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from dashboards.ops.access.context import AccessContext
-from dashboards.ops.app import build, create_app, page_app
+from dashboards.ops.app import create_app
 from dashboards.ops.reading.editions import Logbook
 from dashboards.ops.reading.store import PublicationStore
-from dashboards.ops.routes.pages import MOVED
-from dashboards.ops.views.catalogue import linkable
 from dashboards.ops.views.money.outlook import outlook
 from dashboards.ops.views.reliability.on_call import RUNBOOKS, on_call
 from dashboards.ops.views.reliability.promises import TITLES
-from forecaster.config import Access, Slo, Spec, load
+from forecaster.config import Slo, Spec, load
 from forecaster.ledger import tables
 from forecaster.ledger.publication import PublishedTotal
 from forecaster.ledger.store import Ledger
@@ -140,15 +137,3 @@ def test_measures_of_runs_are_in_the_api(spec: Spec) -> None:
     app = create_app(spec.ledger_url, pipeline=spec.name, clock=lambda: NOON, spec=spec)
     newest, *_ = ask_locally(app, "GET", "/api/v1/runs").json()["runs"]
     assert (newest["measures"]["compile_hits"], newest["measures"]["versions"]) == (26, VERSIONS)
-
-
-@pytest.mark.parametrize("prefix", ["", "/p/harbor-fleet"])
-def test_old_addresses_redirect_to_the_new_pages(spec: Spec, prefix: str) -> None:
-    store = PublicationStore(spec.ledger_url, spec.name, lambda: NOON, build())
-    access = AccessContext(
-        Access(), spec.ledger_url, spec.name, store, lambda: NOON, linkable(), keys=("k" * 32,), prefix=prefix
-    )
-    app = page_app(access, spec)
-    for old, new in MOVED.items():
-        answer = ask_locally(app, "GET", f"{old}?format=csv")
-        assert (answer.status_code, answer.headers["location"]) == (308, f"{prefix}{new}?format=csv")
