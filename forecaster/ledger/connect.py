@@ -28,7 +28,7 @@ from sqlalchemy.pool import NullPool
 
 from forecaster.errors import LedgerError, NoLedger, UnusableLedger
 from forecaster.ledger.columns.json_text import json_text
-from forecaster.ledger.migrations.revision import REVISION, REVISION_TABLE, revisions
+from forecaster.ledger.migrations.revision import FIRST, REVISION, REVISION_TABLE, revisions
 from forecaster.ledger.tables import metadata
 
 if TYPE_CHECKING:
@@ -116,9 +116,8 @@ def reader(url: str, *, patience: float = 0.0) -> sa.Engine:
 
 
 def _is_older(revision: str | None) -> bool:
-    """Return true if migrations lead from this revision to the current one; revisions are numbered
-    from 0001."""
-    return revision is not None and "0001" <= revision < REVISION
+    """Return true if migrations lead from this revision to the current one."""
+    return revision is not None and FIRST <= revision < REVISION
 
 
 def _create(connection: sa.Connection) -> None:

@@ -56,7 +56,7 @@ def forget_names(connection: sa.Connection, pipeline: str, before: datetime, sea
         plans = [plan for plan in read(connection, publication_id) if any(who.is_named for who in plan.positions)]
         if plans:
             update(connection, publication_id, (plan.nameless() for plan in plans))
-            soundness.renew_digest(connection, publication_id, seal)
+            soundness.write_digest(connection, publication_id, seal)
         count += len(plans)
     connection.execute(days.delete().where(days.c.pipeline == pipeline, days.c.target_date < before.date()))
     expired = (links.c.pipeline == pipeline, links.c.person.is_not(None), links.c.expires_at < before)
@@ -80,6 +80,6 @@ def forget_person(
                 update(connection, publication_id, [plan.nameless(person)])
                 this = publications.update().where(publications.c.publication_id == publication_id)
                 connection.execute(this.values(revised_at=datetime.now(UTC)))
-                soundness.renew_digest(connection, publication_id, seal)
+                soundness.write_digest(connection, publication_id, seal)
                 count += 1
     return count

@@ -49,7 +49,7 @@ def page_faults(connection: sa.Connection) -> list[str]:
 def faults(connection: sa.Connection, verify: VerifySeal | None = None) -> list[str]:
     """Sentences about damaged pages or, if there are none, about changed publications.
 
-    `verify` checks the seals. Publications older than digests are skipped.
+    `verify` checks the seals.
     """
     if broken := page_faults(connection):
         return broken
@@ -60,41 +60,29 @@ def faults(connection: sa.Connection, verify: VerifySeal | None = None) -> list[
 
 
 @dataclass(frozen=True)
-class DigestCounts:
-    """Numbers of publications with a digest, with a seal, and without a digest, since they are
-    older than digests."""
+class SealCounts:
+    """Numbers of kept publications, and of those with a seal."""
 
-    digests: int
+    publications: int
     seals: int
-    of_before: int
     unsealed: int | None  # first publication without a seal after one with a seal
 
 
-def digest_counts(connection: sa.Connection) -> DigestCounts:
-    """Digest counts of all kept publications."""
+def seal_counts(connection: sa.Connection) -> SealCounts:
+    """Seal counts of all kept publications."""
     row = tables.publications.c
-    rows = connection.execute(
-        sa.select(row.publication_id, row.rows_digest, row.rows_seal).order_by(row.publication_id)
-    ).all()
-    digests, seals = [row for row in rows if row.rows_digest], [row.publication_id for row in rows if row.rows_seal]
-    unsealed = (row.publication_id for row in digests if not row.rows_seal and row.publication_id > min(seals))
-    return DigestCounts(len(digests), len(seals), len(rows) - len(digests), next(unsealed, None) if seals else None)
+    rows = connection.execute(sa.select(row.publication_id, row.rows_seal).order_by(row.publication_id)).all()
+    seals = [row.publication_id for row in rows if row.rows_seal]
+    unsealed = (row.publication_id for row in rows if not row.rows_seal and row.publication_id > min(seals))
+    return SealCounts(len(rows), len(seals), next(unsealed, None) if seals else None)
 
 
 def write_digest(connection: sa.Connection, publication_id: int, seal: Seal | None = None) -> None:
-    """Store the digest of a publication whose rows have been written, and its seal."""
+    """Store the digest of a publication whose rows have been written or changed, and its seal;
+    without `seal` it loses an earlier one."""
     rows, digest = tables.publications, rows_digest(connection, publication_id)
     values = {"rows_digest": digest, "rows_seal": seal(_sealed(digest)).hex() if seal else None}
     connection.execute(rows.update().where(rows.c.publication_id == publication_id).values(**values))
-
-
-def renew_digest(connection: sa.Connection, publication_id: int, seal: Seal | None = None) -> None:
-    """Store the digest of a publication whose rows have changed, and its seal; without `seal` it
-    loses its seal. A publication older than digests stays without one."""
-    rows = tables.publications.c
-    query = sa.select(rows.rows_digest).where(rows.publication_id == publication_id)
-    if connection.execute(query).scalar_one_or_none() is not None:
-        write_digest(connection, publication_id, seal)
 
 
 def require_unchanged(connection: sa.Connection, publication_id: int) -> None:
@@ -114,11 +102,7 @@ def _change(connection: sa.Connection, publication_id: int, verify: VerifySeal |
     with named_damage(f"publication {publication_id}"):
         row = connection.execute(sa.select(tables.publications).where(rows.publication_id == publication_id)).one()
         if row.rows_digest is None:
-            earlier = sa.select(rows.publication_id).where(
-                rows.publication_id < publication_id, rows.rows_digest.is_not(None)
-            )
-            removed = connection.execute(earlier.limit(1)).first() is not None
-            return _changed(publication_id, "no digest, wanted one") if removed else None
+            return _changed(publication_id, "no digest, wanted one")
         if (digest := rows_digest(connection, publication_id)) != row.rows_digest:
             return _changed(publication_id, f"the SHA-256 {digest[:16]}…, wanted {row.rows_digest[:16]}…")
         if verify is None or row.rows_seal is None:

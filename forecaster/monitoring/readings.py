@@ -102,9 +102,7 @@ def _publication(connection: sa.Connection, pipeline: str) -> Iterator[Reading]:
         return
     yield Reading("published_at", head.published_at.timestamp())
     yield Reading("cutoff", _end_of(head.cutoff, head.timezone).timestamp())
-    # The run has counted them. For a run of an earlier version they are counted now, the slowest
-    # query here.
-    depots = (head.measures or {}).get("depots") or _count_depots(connection, head.publication_id, head.tier)
+    depots = (head.measures or {}).get("depots", {})
     for name in TIERS:
         yield Reading("tier", float(head.tier == name), (name,))
         yield Reading("depots_shown", depots.get(name, 0), (name,))
@@ -123,13 +121,6 @@ def network_medians(
     middle = list(levels).index(0.5)
     rows = connection.execute(query.order_by(total.target_date))
     return tuple((day, float(quantiles[middle])) for day, quantiles in rows)
-
-
-def _count_depots(connection: sa.Connection, publication_id: int, tier: str) -> Mapping[str, int]:
-    depot = tables.published_depots.c
-    of_depot = sa.func.coalesce(depot.tier, tier)
-    query = sa.select(of_depot, sa.func.count()).where(depot.publication_id == publication_id).group_by(of_depot)
-    return dict(connection.execute(query).tuples().all())
 
 
 def _end_of(day: date, timezone: str) -> datetime:

@@ -26,7 +26,6 @@ from forecaster.operations import prefect_api
 if TYPE_CHECKING:
     from forecaster.config import Spec
     from forecaster.ledger.records import Run
-    from forecaster.ledger.soundness import DigestCounts
     from forecaster.ledger.store import Ledger
 
 DISTRIBUTION = "harbor-forecaster"  # distribution name; the module and the command are `forecaster`
@@ -291,24 +290,19 @@ def _nights(spec: Spec, ledger: Ledger, now: datetime) -> Iterator[Sign]:
         unverified = f", not verified: {error}"
     with ledger.transaction() as connection:
         damage = soundness.faults(connection, verify)
-        counts = soundness.digest_counts(connection)
+        counts = soundness.seal_counts(connection)
     yield from (Sign("broken", "ledger", sentence) for sentence in damage[:MOST_DAMAGE])
     if len(damage) > MOST_DAMAGE:
         yield Sign("broken", "ledger", f"{len(damage) - MOST_DAMAGE:,} more publications are damaged")
     if not damage:
-        yield Sign("ok", "ledger", f"revision {REVISION}; {_digests(counts)}{unverified if counts.seals else ''}")
+        text = f"revision {REVISION}; {count(counts.publications, 'publication')} verified, {counts.seals:,} with a "
+        yield Sign("ok", "ledger", f"{text}signature{unverified if counts.seals else ''}")
     if counts.unsealed is not None:
         text = f"publication {counts.unsealed} has no signature, wanted one as those before it: a process without the "
         yield Sign("warn", "ledger", f"{text}signing key has written it, such as a page elsewhere, or somebody by SQL")
     yield from (_last_run(spec, ledger, run, now) for run in ledger.runs(spec.name, limit=1, nights=True))
     yield _published(spec, ledger, now)
     yield _champion(spec, ledger)
-
-
-def _digests(counts: DigestCounts) -> str:
-    """Summary of verified publications."""
-    text = f"{count(counts.digests, 'publication')} verified, {counts.seals:,} with a signature"
-    return text + (f"; {counts.of_before:,} of before digests left out" if counts.of_before else "")
 
 
 def _last_run(spec: Spec, ledger: Ledger, run: Run, now: datetime) -> Sign:

@@ -380,7 +380,7 @@ def _update_rows(
         of_publication = publications.c.publication_id == head.publication_id
         connection.execute(publications.update().where(of_publication).values(revised_at=datetime.now(UTC)))
     if changed or replanned or before.totals != after.totals:
-        soundness.renew_digest(connection, head.publication_id, seal)
+        soundness.write_digest(connection, head.publication_id, seal)
     return changed
 
 

@@ -81,21 +81,18 @@ def test_the_digest_does_not_depend_on_the_order_of_the_rows(ledger: Ledger) -> 
         assert soundness.rows_digest(connection, number) == digest
 
 
-def test_skips_publications_older_than_digests_but_reports_removed_digests(ledger: Ledger) -> None:
-    old, new = ledger.publish(publication()), ledger.publish(publication(orders=150.0))
-    without = tables.publications.update().values(rows_digest=None)
+def test_a_publication_without_a_digest_is_reported(ledger: Ledger) -> None:
+    numbers = [ledger.publish(publication()), ledger.publish(publication(orders=150.0))]
     with ledger.transaction() as connection:
-        connection.execute(without.where(tables.publications.c.publication_id == old))
-        connection.execute(tables.published.update().values(drivers=5).where(tables.published.c.publication_id == old))
-        soundness.renew_digest(connection, old)
+        connection.execute(tables.publications.update().values(rows_digest=None))
+        faults = soundness.faults(connection)
+        for number, fault in zip(numbers, faults, strict=True):
+            assert f"rows of publication {number} are not those that were published; found no digest, want" in fault
+            with pytest.raises(UnusableLedger, match="found no digest, wanted one"):
+                soundness.require_unchanged(connection, number)
+            soundness.write_digest(connection, number)
         assert soundness.faults(connection) == []
-        assert soundness.digest_counts(connection) == soundness.DigestCounts(1, 0, 1, None)
-    third = ledger.publish(publication(orders=180.0))
-    with ledger.transaction() as connection:
-        connection.execute(without.where(tables.publications.c.publication_id == third))
-        [fault] = soundness.faults(connection)
-    assert f"rows of publication {third} are not those that were published; found no digest, wanted one" in fault
-    assert new < third
+        assert soundness.seal_counts(connection) == soundness.SealCounts(2, 0, None)
 
 
 def test_damaged_pages_are_reported(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ def test_an_empty_ledger_has_a_deadline_and_nothing_else(spec: Spec) -> None:
 
 
 def test_a_publication_and_its_night_are_read(spec: Spec, ledger: Ledger) -> None:
+    ledger.note("night-1", measures={"depots": {"fresh": 6}})
     read = numbers(spec, ledger)
     assert read["published_at",] == PUBLISHED.timestamp()
     assert read["cutoff",] == datetime(2025, 6, 17, 4, tzinfo=UTC).timestamp()  # midnight after 16 June in New York

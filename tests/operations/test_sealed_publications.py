@@ -84,8 +84,8 @@ def test_unsealed_publication_after_a_sealed_one_is_reported(spec: Spec) -> None
 def test_changes_by_planners_are_resealed(spec: Spec) -> None:
     with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
         connection.execute(update(tables.published).values(drivers=7))
-        soundness.renew_digest(connection, 3, keys.sealing(spec.paths.folder))
-        soundness.renew_digest(connection, 2)
+        soundness.write_digest(connection, 3, keys.sealing(spec.paths.folder))
+        soundness.write_digest(connection, 2)
     assert [state for state, _ in ledger_signs(spec)] == ["broken"]  # only the first one, which was not renewed
 
 

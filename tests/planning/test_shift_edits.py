@@ -183,7 +183,7 @@ def test_undo_restores_the_shift_before_the_last_edit(fleet: Fleet) -> None:
     shift_edits.undo(fleet.spec, "A", by="Ana")
     with Ledger.open_reader(fleet.spec.ledger_url) as ledger, ledger.transaction() as connection:
         assert soundness.faults(connection) == []
-        assert soundness.digest_counts(connection).unsealed is None
+        assert soundness.seal_counts(connection).unsealed is None
     with pytest.raises(OverrideError, match="B: found no shift set by hand"):
         shift_edits.undo(fleet.spec, "B", by="Ana")
 

@@ -1,7 +1,6 @@
 """Signatures of cookies, links and forms: HMAC-SHA-256 with the newest of the page's secrets.
 
-Signatures by the former secret stay valid, as do links and forms signed with HMAC-SHA-1, the
-default of itsdangerous, in earlier versions.
+Signatures by the former secret stay valid.
 """
 
 from __future__ import annotations
@@ -16,12 +15,11 @@ from starlette.types import ASGIApp
 Keys = tuple[str, ...]
 """Secrets of a page, the newest last: only that one signs."""
 S = TypeVar("S", bound=Serializer[str])
-SHA256, FORMER = {"digest_method": hashlib.sha256}, {"digest_method": hashlib.sha1}
 
 
 def serializer(kind: type[S], keys: Keys, salt: str) -> S:
     """Return a serializer that signs and reads values of one purpose, named by the salt."""
-    return kind(list(keys), salt=salt, signer_kwargs=SHA256, fallback_signers=[FORMER])
+    return kind(list(keys), salt=salt, signer_kwargs={"digest_method": hashlib.sha256})
 
 
 class SignedSessions(SessionMiddleware):

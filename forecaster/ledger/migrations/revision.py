@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-REVISION = "0008"
+FIRST, REVISION = "0008", "0008"  # of those that this program opens
 # not alembic's default name, which other tools in the same database use
 REVISION_TABLE = "forecaster_revision"
 # As alembic creates it; not part of the ledger's metadata.

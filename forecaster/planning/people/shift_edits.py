@@ -117,7 +117,7 @@ def undo(spec: Spec, depot_id: str, *, by: str, now: datetime | None = None, aud
         before = _reverted(week.before, rows[0][0].at)
         plan_rows.update(connection, week.publication_id, [before])
         answer = _save(connection, replace(week, before=before), edits, by, audit)
-        soundness.renew_digest(connection, week.publication_id, keys.sealing(spec.paths.folder))
+        soundness.write_digest(connection, week.publication_id, keys.sealing(spec.paths.folder))
         return answer
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-revision = "0001"
+revision = "0008"
 down_revision = None
 
 
