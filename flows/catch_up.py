@@ -21,10 +21,10 @@ from forecaster.publishing import past_nights
 from forecaster.publishing.outcome import PublishedForecast
 
 
-def missing_nights(file: str, now: datetime | None = None) -> list[datetime]:
+def missing_nights(file: str) -> list[datetime]:
     """Return the scheduled nights without forecasts, newest first."""
     spec = load(file)
-    now = now or datetime.now(spec.zone)
+    now = datetime.now(spec.zone)
     try:
         with Ledger.open_reader(spec.ledger_url, patience=connect.PATIENCE) as ledger:
             return due_nights.missed_nights(spec, ledger, now)

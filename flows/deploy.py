@@ -46,7 +46,7 @@ def bring_up(file: Path, spec: Spec, ports: Mapping[str, int], say: Callable[[st
     local_stack.up(file, spec, ports=ports, pool=POOL, say=say)
 
 
-def variables(file: Path, spec: Spec, pool: str = POOL) -> dict[str, str | None]:
+def variables(file: Path, spec: Spec) -> dict[str, str | None]:
     """Return the values that `prefect.yaml` takes from a pipeline file; None for an undeclared
     schedule."""
     hour, minute = spec.schedule.deadline.split(":")
@@ -54,7 +54,7 @@ def variables(file: Path, spec: Spec, pool: str = POOL) -> dict[str, str | None]
         "FORECASTER_NAME": spec.name,
         "FORECASTER_FILE": str(file.resolve()),
         "FORECASTER_ROOT": str(HERE.parent),
-        "FORECASTER_POOL": pool,
+        "FORECASTER_POOL": POOL,
         "FORECASTER_ZONE": spec.timezone,
         "FORECASTER_CRON": spec.schedule.cron,
         "FORECASTER_DEADLINE": f"{int(minute)} {int(hour)} {' '.join(spec.schedule.cron.split()[2:])}",
@@ -63,13 +63,13 @@ def variables(file: Path, spec: Spec, pool: str = POOL) -> dict[str, str | None]
     }
 
 
-def deployment_file(file: Path, spec: Spec, pool: str = POOL) -> dict[str, Any]:
+def deployment_file(file: Path, spec: Spec) -> dict[str, Any]:
     """Return `prefect.yaml` for a pipeline file, without undeclared schedules.
 
     Raises SpecError for a schedule at an hour that a clock change skips or repeats.
     """
     due_nights.refuse_changing_hour(spec, file)
-    values = variables(file, spec, pool)
+    values = variables(file, spec)
     content: dict[str, Any] = _fill(yaml.safe_load((HERE / "prefect.yaml").read_text("utf-8")), values)
     for deployment in content["deployments"]:
         deployment["schedules"] = [s for s in deployment.get("schedules", ()) if s["cron"] is not None]
@@ -77,21 +77,21 @@ def deployment_file(file: Path, spec: Spec, pool: str = POOL) -> dict[str, Any]:
     return content
 
 
-def deploy(file: Path, spec: Spec, *, pool: str = POOL) -> list[Deployment]:
+def deploy(file: Path, spec: Spec) -> list[Deployment]:
     """Create the work pool if necessary, and declare every flow; idempotent. Restarts the page of a
     running `up`, with the current pipeline file.
 
     Raises SpecError as `deployment_file` does, and ForecasterError with Prefect's message if it
     fails.
     """
-    content = deployment_file(file, spec, pool)
+    content = deployment_file(file, spec)
     environment.prepare(spec.paths.folder)
     with prefect_server.running(local_stack.address(spec)) as ready, tempfile.TemporaryDirectory() as folder:
         remark = ready(prefect_server.PATIENCE)
         prefect_file = Path(folder) / "prefect.yaml"
         prefect_file.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), "utf-8")
-        if _prefect("work-pool", "inspect", pool, refused=True):
-            _prefect("work-pool", "create", pool, "--type", "process", remark=remark)
+        if _prefect("work-pool", "inspect", POOL, refused=True):
+            _prefect("work-pool", "create", POOL, "--type", "process", remark=remark)
         _prefect("deploy", "--all", "--prefect-file", str(prefect_file), remark=remark)
         _open_window(spec)
         with suppress(OSError):

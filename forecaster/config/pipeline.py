@@ -46,7 +46,7 @@ class Spec(Section):
     pipeline was renamed or shares a lake."""
     timezone: str = "UTC"
     """Time zone of the local calendar days, as in America/New_York."""
-    horizon: int = Field(default=7, ge=1, le=61)
+    horizon: int = Field(default=7, ge=1, le=61)  # so that last year's day and the weeks after it are known
     """Days ahead; with `staffing.notice_days`, the default is one more than it. Training needs as
     many additional days of history."""
     demand: Demand

@@ -25,7 +25,6 @@ def set_crew(
     *,
     by: str,
     audit: Callable[[sa.Connection], None] | None = None,
-    now: datetime | None = None,
 ) -> None:
     """Set the crew of a published open day, in drivers by shift ("" without shifts), and show it
     (idempotent).
@@ -34,7 +33,7 @@ def set_crew(
     outside `staffing.crew`; DeskError, with nothing written, if the run's inputs are not available;
     LedgerError.
     """
-    set_crews(spec, {cell: crews}, by=by, audit=audit, now=now)
+    set_crews(spec, {cell: crews}, by=by, audit=audit)
 
 
 def set_crews(
@@ -43,11 +42,10 @@ def set_crews(
     *,
     by: str,
     audit: Callable[[sa.Connection], None] | None = None,
-    now: datetime | None = None,
 ) -> None:
     """Set several crews, all or none, and show them, as `set_crew`; raises the same errors."""
     with Ledger.open(spec.ledger_url, patience=connect.ATTENDED) as ledger, ledger.transaction() as connection:
-        is_new = write_crews(connection, spec, crews, by, now or datetime.now(UTC))
+        is_new = write_crews(connection, spec, crews, by, datetime.now(UTC))
         _show(connection, spec)
         if is_new and audit is not None:
             audit(connection)
@@ -68,14 +66,12 @@ def write_crews(
     return any(new)
 
 
-def leave_crew(
-    spec: Spec, cell: Cell, *, audit: Callable[[sa.Connection], None] | None = None, now: datetime | None = None
-) -> None:
+def leave_crew(spec: Spec, cell: Cell, *, audit: Callable[[sa.Connection], None] | None = None) -> None:
     """Withdraw a planner's decision on a depot's day, and show the plan's crew. Raises
     OverrideError if there is none, DeskError, LedgerError."""
     with Ledger.open(spec.ledger_url, patience=connect.ATTENDED) as ledger, ledger.transaction() as connection:
         by_hand = cell in accepted_crews.read_set(connection, spec.name, cell[1])
-        accepted_crews.withdraw(connection, spec.name, cell, now or datetime.now(UTC))
+        accepted_crews.withdraw(connection, spec.name, cell, datetime.now(UTC))
         if by_hand:
             _show(connection, spec)
         if audit is not None:

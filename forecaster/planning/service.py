@@ -216,7 +216,6 @@ def withdraw(
     *,
     by: str,
     note: str = "",
-    now: datetime | None = None,
     audit: Audit[OverrideChange] | None = None,
 ) -> OverrideChange:
     """Withdraw an override; the row stays.
@@ -228,9 +227,7 @@ def withdraw(
     if not 0 < override_id <= LARGEST_ID:
         raise OverrideError(_("found {override_id}, wanted the number of an override", override_id=shown(override_id)))
     with _ledger(spec) as ledger, ledger.transaction() as connection:
-        override = override_table.withdraw(
-            connection, spec.name, override_id, by=by, note=note, at=now or datetime.now(UTC)
-        )
+        override = override_table.withdraw(connection, spec.name, override_id, by=by, note=note, at=datetime.now(UTC))
         newer = find_superseded(override_table.read_overrides(connection, spec.name)).get(override.id)
         return _shown(connection, spec, override, newer, audit)
 
@@ -241,13 +238,12 @@ def withdraw_group(
     *,
     by: str,
     note: str = "",
-    now: datetime | None = None,
     audit: Audit[GroupChange] | None = None,
 ) -> GroupChange:
     """Withdraw several overrides, all or none; the rows stay. Raises as `withdraw`."""
     check_words(by, note)
     with _ledger(spec) as ledger, ledger.transaction() as connection:
-        at = now or datetime.now(UTC)
+        at = datetime.now(UTC)
         overrides = tuple(
             override_table.withdraw(connection, spec.name, number, by=by, note=note, at=at)
             for number in sorted(override_ids)

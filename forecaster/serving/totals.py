@@ -31,14 +31,14 @@ CITY = "city"  # level that every pipeline has
 NETWORK: Group = (CITY, "")
 
 
-def sample_paths(forecast: Forecast, panel: Panel, count: int = PATHS, rows: slice = slice(None)) -> Doubles:
+def sample_paths(forecast: Forecast, panel: Panel, rows: slice = slice(None)) -> Doubles:
     """Joint sample paths of a forecast made at the panel's cutoff, (paths, depots, horizon), for
     the depots `rows`; zero on closed days.
 
-    A history that is too short for `count` templates gives fewer; without any, there is one path of
+    A history that is too short for `PATHS` templates gives fewer; without any, there is one path of
     medians.
     """
-    templates = _templates(panel, count, rows)
+    templates = _templates(panel, rows)
     if not len(templates):
         return forecast.median[None, rows].astype(float)
     order: NDArray[np.intp] = np.argsort(np.argsort(templates, axis=0, kind="stable"), axis=0)
@@ -180,7 +180,7 @@ def _interval_scores(parts: Sequence[Doubles]) -> dict[str, float]:
     }
 
 
-def _templates(panel: Panel, count: int, rows: slice) -> Doubles:
+def _templates(panel: Panel, rows: slice) -> Doubles:
     """Surprises of depots in windows of a horizon's length, (paths, depots, horizon), the newest
     first.
 
@@ -189,7 +189,7 @@ def _templates(panel: Panel, count: int, rows: slice) -> Doubles:
     """
     horizon, weeks_ahead = panel.horizon, -(-panel.horizon // SEASON)
     needed = SEASON * (WEEKS + weeks_ahead - 1)
-    count = min(count, panel.history - needed - horizon + 1)
+    count = min(PATHS, panel.history - needed - horizon + 1)
     if count <= 0:
         return np.zeros((0, len(panel.depot_ids[rows]), horizon))
     days = needed + horizon + count - 1

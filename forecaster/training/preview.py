@@ -17,7 +17,7 @@ from functools import cache, partial
 import numpy as np
 
 from forecaster.config import Spec
-from forecaster.core.forecast import Candidate, Forecast, Prior, Scores
+from forecaster.core.forecast import Candidate, Forecast, Scores
 from forecaster.core.knowledge import Knowledge
 from forecaster.core.panel import Panel
 from forecaster.evaluation import backtest as backtests
@@ -70,18 +70,10 @@ def make(panel: Panel, knowledge: Knowledge, spec: Spec, *, panel_at: backtests.
 
 
 def judged(
-    panel: Panel,
-    spec: Spec,
-    *,
-    panel_at: backtests.PanelAt | None = None,
-    prior: Prior | None = None,
-    most_depots: int = MOST_DEPOTS,
+    panel: Panel, spec: Spec, *, panel_at: backtests.PanelAt | None = None, most_depots: int = MOST_DEPOTS
 ) -> tuple[Candidate, dict[str, Scores]]:
     """Return the prior, calibrated on all known days, and its scores against the seasonal naive
-    with the knowledge of earlier days.
-
-    `prior` replaces the package's own.
-    """
+    with the knowledge of earlier days."""
     depot_ids, of_day = _some_of(panel.depot_ids, most_depots), panel_at or panel.at
 
     @cache
@@ -89,7 +81,7 @@ def judged(
         return of_day(day).among(depot_ids)
 
     sample = panel.among(depot_ids)
-    candidate = untrained.candidate(at(fit_candidate.first_cutoff(sample, spec)), spec, prior)
+    candidate = untrained.candidate(at(fit_candidate.first_cutoff(sample, spec)), spec)
     # From the validation days of a training on: the prior saw none of them.
     rolling = fit_candidate.rolling_forecaster(candidate, sample, spec, panel_at=at, forecaster=in_numpy)
     naive = partial(seasonal_naive, levels=tuple(spec.model.quantiles))

@@ -19,9 +19,10 @@ from forecaster.ledger import accuracy, tables
 from forecaster.ledger.accuracy import Tally
 from forecaster.ledger.publication import Publication, PublishedDay, PublishedDepot, PublishedMark, RecentDay
 from forecaster.ledger.store import Ledger
-from forecaster.staffing.people.week_planner import Staff, WantedShift, plan_week
+from forecaster.staffing.people.week_planner import Staff, WantedShift
 from forecaster.staffing.people.week_plans import instants
 from forecaster.staffing.people.worker import Worker
+from tests.staffing.people.weeks import plan_week
 
 CUTOFF = date(2025, 6, 16)  # a Monday
 PUBLISHED = datetime(2025, 6, 17, 7, 24, tzinfo=UTC)  # 03:24 in New York
@@ -99,7 +100,7 @@ def with_plans(whole: Publication, *, named: bool = False) -> Publication:
         off = ((days[0], days[0]),)
         person = Worker(member.depot_id, f"Ana of {member.depot_id}", "x", off, ("late",))
         crew = [Staff(contract, 0, (person,)) if named else Staff(contract, 1)]
-        plans.append(plan_week(member.depot_id, days, wanted, crew, cost_short=38, at=whole.published_at))
+        plans.append(plan_week(member.depot_id, days, wanted, crew, at=whole.published_at))
     return replace(whole, plans=tuple(plans))
 
 

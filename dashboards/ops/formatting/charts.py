@@ -306,19 +306,13 @@ class Running:
     ends: tuple[Point, ...]
 
 
-def running(
-    names: Sequence[str],
-    lines: Sequence[Sequence[float]],
-    text: Callable[[float], str],
-    *,
-    width: int = 360,
-    height: int = 220,
-) -> Running:
+def running(names: Sequence[str], lines: Sequence[Sequence[float]], text: Callable[[float], str]) -> Running:
     """Lay out lines over the weeks on one scale that includes 0; each starts at 0 before the first
     week.
 
     `text` formats an amount for its grid line.
     """
+    width, height = 360, 220
     left, right, top, bottom = 64.0, width - 22.0, 12.0, height - 26.0
     values = [0.0, *(value for line in lines for value in line)]
     low, high = min(values), max(values)

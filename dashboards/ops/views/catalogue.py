@@ -18,8 +18,6 @@ from dashboards.ops.views.money.value_rows import ValueOut, ValueRow, value_out
 from dashboards.ops.views.runs import RunOut, RunsOut, runs_out
 from forecaster.plugins import optional
 
-DEPOT_PAGE = "/depot/{depot_id:path}"  # its view, /api/v1/depots/ID, has its own route
-
 
 @dataclass(frozen=True)
 class View:

@@ -7,7 +7,6 @@ better than by its name, from which the model learns by heart how fast the depot
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,29 +40,18 @@ PARAMETERS = {
 }
 
 
-def lightgbm(
-    panel: Panel,
-    levels: tuple[float, ...],
-    rows: int = ROWS,
-    rounds: int = ROUNDS,
-    changes: Mapping[str, Any] | None = None,
-) -> Predictor:
+def lightgbm(panel: Panel, levels: tuple[float, ...]) -> Predictor:
     """Train on the days before the last four weeks, with early stopping on these; seasonal naive if
-    there are too few rows.
-
-    `rows` limits the training rows of all steps together, `rounds` the trees of a step, and
-    `changes` overrides `PARAMETERS`.
-    """
+    there are too few rows."""
     gbm = import_optional("lightgbm", "lightgbm")
     table, random = Table(panel), np.random.default_rng(0)
     first, steps = panel.history - HELD_OUT, range(1, panel.horizon + 1)
-    most = rows // panel.horizon
+    most = ROWS // panel.horizon
     train = [_usable(table, step, 0, first, most, random) for step in steps]
     held_out = [_usable(table, step, first, panel.history, most, random) for step in steps]
     if min(len(part.depot) for part in (*train, *held_out)) < LEAF:
         return lambda before: last_weeks(before, levels, 1)
-    parameters = {**PARAMETERS, **(changes or {})}
-    boosters = tuple(_train(gbm, table, *parts, parameters, rounds) for parts in zip(train, held_out, strict=True))
+    boosters = tuple(_train(gbm, table, *parts) for parts in zip(train, held_out, strict=True))
     error = [
         table.target(part) - model.predict(table.matrix(part)) for part, model in zip(held_out, boosters, strict=True)
     ]
@@ -105,16 +93,16 @@ def _usable(table: Table, step: int, first: int, end: int, most: int, random: np
     return rows if count <= most else rows[np.sort(random.choice(count, most, replace=False))]
 
 
-def _train(gbm: Any, table: Table, train: Rows, held_out: Rows, parameters: dict[str, Any], rounds: int) -> Any:
+def _train(gbm: Any, table: Table, train: Rows, held_out: Rows) -> Any:
     data = gbm.Dataset(
         table.matrix(train),
         table.target(train),
         categorical_feature=[place for place, name in enumerate(table.names) if table.is_word(name)],
-        params=parameters,
+        params=PARAMETERS,
     )
     stop = data.create_valid(table.matrix(held_out), table.target(held_out))
     patience = gbm.early_stopping(PATIENCE, verbose=False)
-    return gbm.train(parameters, data, rounds, valid_sets=[stop], callbacks=[patience])
+    return gbm.train(PARAMETERS, data, ROUNDS, valid_sets=[stop], callbacks=[patience])
 
 
 def _spread(error: list[Doubles], rows: list[Rows], depots: int, levels: tuple[float, ...]) -> Doubles:

@@ -18,24 +18,26 @@ from forecaster.ledger.publication import (
     PublishedTotal,
 )
 
+MOST = 5  # sentences about a publication, or about a part of its depots
 
-def objections(publication: Publication, most: int = 5, *, in_parts: bool = False) -> tuple[str, ...]:
-    """Integrity check: at most `most` sentences on why this publication must not be published;
+
+def objections(publication: Publication, *, in_parts: bool = False) -> tuple[str, ...]:
+    """Integrity check: at most five sentences on why this publication must not be published;
     empty if it is whole.
 
     With `in_parts` its depots are skipped: `objections_to_depots` checks each part where it is
     made.
     """
     of_depots = () if in_parts else chain(_wrong_ids(publication), _wrong_depots(publication))
-    return tuple(islice(chain(_wrong_head(publication), of_depots, _wrong_totals(publication)), most))
+    return tuple(islice(chain(_wrong_head(publication), of_depots, _wrong_totals(publication)), MOST))
 
 
 def objections_to_depots(
-    depots: Iterable[PublishedDepot], levels: Sequence[float], days: Sequence[date], most: int = 5
+    depots: Iterable[PublishedDepot], levels: Sequence[float], days: Sequence[date]
 ) -> tuple[str, ...]:
     """Check some depots of a publication of these quantile levels and days in the same way."""
     numbered = list(enumerate(days, 1))
-    return tuple(islice(chain.from_iterable(_wrong_depot(depot, levels, numbered) for depot in depots), most))
+    return tuple(islice(chain.from_iterable(_wrong_depot(depot, levels, numbered) for depot in depots), MOST))
 
 
 def _wrong_depots(publication: Publication) -> Iterator[str]:

@@ -34,8 +34,6 @@ LOOKBACK = 448
 # number of calendar features before the last: a holiday, the day before one, the day after one, a
 # day off
 HOLIDAYS = 4
-# days, so that the counterpart of any day and the weeks after it are known at the origin
-LONGEST_HORIZON = 61
 
 
 class Window(NamedTuple):

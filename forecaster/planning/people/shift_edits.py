@@ -76,10 +76,10 @@ class EditAnswer:
 Audit = Callable[[sa.Connection, EditAnswer], None]
 
 
-def ask(spec: Spec, depot_id: str, edits: Sequence[ShiftEdit], *, now: datetime | None = None) -> EditAnswer:
+def ask(spec: Spec, depot_id: str, edits: Sequence[ShiftEdit]) -> EditAnswer:
     """Return the effects of edits without writing anything. Raises as `save`."""
     with Ledger.open_reader(spec.ledger_url, patience=connect.ATTENDED) as ledger, ledger.transaction() as connection:
-        return _answer(_EditedWeek.read(connection, spec, depot_id, now or datetime.now(UTC)), edits)
+        return _answer(_EditedWeek.read(connection, spec, depot_id), edits)
 
 
 def save(
@@ -88,7 +88,6 @@ def save(
     edits: Sequence[ShiftEdit],
     *,
     by: str,
-    now: datetime | None = None,
     audit: Audit | None = None,
 ) -> EditAnswer:
     """Write edits, all or none, and show the resulting week (idempotent).
@@ -97,19 +96,17 @@ def save(
     rule of the contract forbids; DeskError if the run's inputs are not available; LedgerError.
     """
     check_words(by, "")
-    at = now or datetime.now(UTC)
     with Ledger.open(spec.ledger_url, patience=connect.ATTENDED) as ledger, ledger.transaction() as connection:
-        week = _EditedWeek.read(connection, spec, depot_id, at)
+        week = _EditedWeek.read(connection, spec, depot_id)
         return _save(connection, week, edits, by, audit)
 
 
-def undo(spec: Spec, depot_id: str, *, by: str, now: datetime | None = None, audit: Audit | None = None) -> EditAnswer:
+def undo(spec: Spec, depot_id: str, *, by: str, audit: Audit | None = None) -> EditAnswer:
     """Undo a depot's last edit, and move people back if that costs nothing. Raises as `save`, and
     OverrideError if nothing is set by hand."""
     check_words(by, "")
-    at = now or datetime.now(UTC)
     with Ledger.open(spec.ledger_url, patience=connect.ATTENDED) as ledger, ledger.transaction() as connection:
-        week = _EditedWeek.read(connection, spec, depot_id, at)
+        week = _EditedWeek.read(connection, spec, depot_id)
         rows = person_days.read_last_edit(connection, spec.name, as_of_day(week.publication), depot_id)
         if not rows:
             raise OverrideError(_("{depot}: found no shift set by hand, wanted one to undo", depot=depot_id))
@@ -128,15 +125,13 @@ def take(
     shift: str,
     *,
     person: str,
-    now: datetime | None = None,
     audit: Audit | None = None,
 ) -> EditAnswer:
     """Give a shift offered by somebody of the depot, the earliest offer first, to a person who is
     free on that day. Raises as `save`, and OverrideError if nobody offers it or the person already
     works."""
-    at = now or datetime.now(UTC)
     with Ledger.open(spec.ledger_url, patience=connect.ATTENDED) as ledger, ledger.transaction() as connection:
-        week = _EditedWeek.read(connection, spec, depot_id, at)
+        week = _EditedWeek.read(connection, spec, depot_id)
         answers = person_days.read_answers(connection, spec.name, target_date, depot_id)
         offers = [row for row, _shift in offered(week.before, answers, target_date) if row.shift == shift]
         if not offers or any(duty.date == target_date for duty in _person(week.before, person).duties):
@@ -144,7 +139,7 @@ def take(
             raise OverrideError(_("the shift {shift} on {day} is not offered to you any more", **values))
         first = min(offers, key=lambda row: row.at).person
         edits = [ShiftEdit(first, target_date, ""), ShiftEdit(person, target_date, shift)]
-        person_days.withdraw(connection, spec.name, (depot_id, target_date), first, at, ("offered",))
+        person_days.withdraw(connection, spec.name, (depot_id, target_date), first, week.at, ("offered",))
         return _save(connection, week, edits, person, audit, "swapped")
 
 
@@ -207,13 +202,11 @@ class ShiftCandidate:
     forbidden_by: ForbiddingRule | None
 
 
-def candidates(
-    spec: Spec, depot_id: str, target_date: date, shift: str, *, now: datetime | None = None
-) -> list[ShiftCandidate]:
+def candidates(spec: Spec, depot_id: str, target_date: date, shift: str) -> list[ShiftCandidate]:
     """People of a depot without a shift on a day as candidates for a shift, cheapest first. Raises
     as `save`."""
     with Ledger.open_reader(spec.ledger_url, patience=connect.ATTENDED) as ledger, ledger.transaction() as connection:
-        week = _EditedWeek.read(connection, spec, depot_id, now or datetime.now(UTC))
+        week = _EditedWeek.read(connection, spec, depot_id)
     free = [who.name for who in week.before.positions if all(duty.date != target_date for duty in who.duties)]
     ranked = []
     for name in free:
@@ -270,9 +263,9 @@ class _EditedWeek:
     at: datetime
 
     @classmethod
-    def read(cls, connection: sa.Connection, spec: Spec, depot_id: str, at: datetime) -> _EditedWeek:
+    def read(cls, connection: sa.Connection, spec: Spec, depot_id: str) -> _EditedWeek:
         """Raises OverrideError if nobody is planned at the depot, DeskError, LedgerError."""
-        head = records.head(connection, spec.name)
+        at, head = datetime.now(UTC), records.head(connection, spec.name)
         if head is None:
             raise OverrideError(_("nothing has been published yet; wanted a published week to edit"))
         publication = records.whole(connection, head)

@@ -128,22 +128,6 @@ class WeekTask:
         return Problem.of(self.days, self.wanted, self.cost_short, by_hand, spread, self.premiums)
 
 
-def plan_week(
-    depot_id: str,
-    days: Sequence[date],
-    wanted_shifts: Sequence[WantedShift],
-    staff: Sequence[Staff],
-    *,
-    cost_short: float,
-    at: datetime,
-    before: WeekPlan | None = None,
-    explain: bool = True,
-) -> WeekPlan:
-    """Plan a `WeekTask`, with the cost of each rule."""
-    task = WeekTask(depot_id, tuple(days), tuple(wanted_shifts), tuple(staff), cost_short, at, before)
-    return task.explain(task.plan()) if explain else task.plan()
-
-
 def _as_before(people: Iterable[Position], first: date, before: WeekPlan | None, lookback: int) -> Iterator[Position]:
     """Yield people with their shifts from the previous plan; those before `first` count as worked."""
     positions = {position.name: position for position in before.positions} if before else {}

@@ -14,7 +14,7 @@ from forecaster.config import json_schema
 from forecaster.demand.panel.calendar import LEAST_BACK, MOST_BACK, NAMES
 from forecaster.model.network import features, special_days
 from forecaster.model.network.day_sums import WEEKS
-from forecaster.model.network.features import LONGEST_HORIZON, LOOKBACK, Features, Window
+from forecaster.model.network.features import LOOKBACK, Features, Window
 from forecaster.model.network.series import LEVEL
 from forecaster.model.network.special_days import DOUBT
 from tests import panels
@@ -291,11 +291,7 @@ def test_origins_with_a_stride_are_a_subset_of_all_origins() -> None:
     np.testing.assert_array_equal(third.level, every.level[:, ::3])
 
 
-def test_the_maximum_horizon_of_a_pipeline_file_is_that_of_the_features() -> None:
-    assert json_schema()["properties"]["horizon"]["maximum"] == LONGEST_HORIZON
-
-
-@pytest.mark.parametrize("horizon", [1, 7, 8, 14, 28, LONGEST_HORIZON])
+@pytest.mark.parametrize("horizon", [1, 7, 8, 14, 28, json_schema()["properties"]["horizon"]["maximum"]])
 def test_later_demand_does_not_change_the_features_of_an_origin(horizon: int) -> None:
     """The leak detector: everything later than an origin is replaced with unknown or enormous
     values; nothing may change."""

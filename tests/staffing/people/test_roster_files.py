@@ -14,8 +14,8 @@ from python_calamine import CalamineWorkbook
 
 from forecaster.ledger.week_plan import WeekPlan
 from forecaster.staffing.people.roster_files import COLUMNS, DepotWeek, WeekFile
-from forecaster.staffing.people.week_planner import Staff, plan_week
-from tests.staffing.people.weeks import EARLY, NIGHT, NOW, days_from, staff, wanted
+from forecaster.staffing.people.week_planner import Staff
+from tests.staffing.people.weeks import EARLY, NIGHT, NOW, days_from, plan_week, staff, wanted
 
 SATURDAY = date(2026, 10, 31)  # the night to Sunday is an hour longer in New York
 DAY = timedelta(days=1)
@@ -32,7 +32,7 @@ def plan(depot: str = "NYC-01", *crew: Staff, before: WeekPlan | None = None, se
         wanted(EARLY, SATURDAY + DAY, 30, second, zone=ZONE),
     ]
     at = NOW if before is None else NOW + DAY
-    return plan_week(depot, days, shifts, crew or (staff(2),), cost_short=38, at=at, before=before)
+    return plan_week(depot, days, shifts, crew or (staff(2),), at=at, before=before)
 
 
 def file(*plans: WeekPlan) -> WeekFile:
@@ -108,7 +108,6 @@ def test_importing_a_calendar_again_updates_its_events() -> None:
         days_from(SATURDAY, 2),
         [wanted(EARLY, SATURDAY, 30, zone=ZONE)],
         [staff(3)],
-        cost_short=38,
         at=NOW + DAY,
         before=first,
     )

@@ -21,16 +21,27 @@ from forecaster.config import EmploymentContract
 from forecaster.core.language import use_language
 from forecaster.ledger.week_plan import Duty, RuleCost, WeekPlan
 from forecaster.staffing.people.rule_sentences import rule_sentence, summary
-from forecaster.staffing.people.week_planner import Staff, WantedShift, plan_week
+from forecaster.staffing.people.week_planner import Staff, WantedShift
 from forecaster.staffing.people.worker import Worker
-from tests.staffing.people.weeks import EARLY, LATE, MONDAY, NIGHT, NOW, broken_rules, days_from, staff, wanted
+from tests.staffing.people.weeks import (
+    EARLY,
+    LATE,
+    MONDAY,
+    NIGHT,
+    NOW,
+    broken_rules,
+    days_from,
+    plan_week,
+    staff,
+    wanted,
+)
 
 DAY = timedelta(days=1)
 SHIFTS = (EARLY, LATE, NIGHT)
 
 
 def plan(first: date, count: int, shifts: Sequence[WantedShift], *crew: Staff, **more: Any) -> WeekPlan:
-    return plan_week("D0", days_from(first, count), shifts, crew, cost_short=38, **{"at": NOW, **more})
+    return plan_week("D0", days_from(first, count), shifts, crew, **more)
 
 
 def worked(result: WeekPlan) -> dict[str, list[tuple[int, str]]]:

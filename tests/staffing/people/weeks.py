@@ -9,8 +9,8 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from forecaster.config import EmploymentContract, Shift
-from forecaster.ledger.week_plan import Duty
-from forecaster.staffing.people.week_planner import Staff, WantedShift
+from forecaster.ledger.week_plan import Duty, WeekPlan
+from forecaster.staffing.people.week_planner import Staff, WantedShift, WeekTask
 from forecaster.staffing.people.week_plans import instants
 
 MONDAY = date(2026, 10, 19)
@@ -30,6 +30,21 @@ def wanted(shift: Shift, day: date, *savings: float, zone: str = "UTC") -> Wante
 
 def staff(people: int, name: str = "full-time", **rules: Any) -> Staff:
     return Staff(EmploymentContract(name=name, per_depot=people, **rules), people)
+
+
+def plan_week(
+    depot_id: str,
+    days: Sequence[date],
+    shifts: Sequence[WantedShift],
+    crew: Sequence[Staff],
+    *,
+    at: datetime = NOW,
+    before: WeekPlan | None = None,
+    explain: bool = True,
+) -> WeekPlan:
+    """Plan of a week, with the cost of each rule."""
+    task = WeekTask(depot_id, tuple(days), tuple(shifts), tuple(crew), 38, at, before)
+    return task.explain(task.plan()) if explain else task.plan()
 
 
 def broken_rules(duties: Sequence[Duty], contract: EmploymentContract) -> list[str]:
