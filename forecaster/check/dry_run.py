@@ -188,9 +188,7 @@ def _declared_sources(spec: Spec) -> Iterator[tuple[str, AnySource, tuple[str, .
     if spec.calendar.events is not None:
         yield "calendar.events.source", spec.calendar.events.source, spec.calendar.events.columns.needed
     if spec.legacy is not None:
-        legacy_columns = spec.legacy.columns
-        required = (legacy_columns.depot_id, legacy_columns.date, legacy_columns.forecast, legacy_columns.made_on)
-        yield "legacy.source", spec.legacy.source, tuple(name for name in required if name)
+        yield "legacy.source", spec.legacy.source, spec.legacy.columns.required
     if spec.staffing is not None and spec.staffing.people_table is not None:
         table = spec.staffing.people_table
         yield "staffing.people_table.source", table.source, table.columns.required

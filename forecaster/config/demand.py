@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from forecaster.config import data_rules
 from forecaster.config.base import Section
 from forecaster.config.messages import nearest
-from forecaster.config.sources import Source, is_incremental, whole_rows
+from forecaster.config.sources import Source, WholeSource, is_incremental
 from forecaster.core import timezones
 
 Weekday = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
@@ -265,18 +265,13 @@ class DepotColumns(Section):
 
 
 class Aliases(Section):
-    source: Source
+    source: WholeSource
     """Source with the columns alias (a former id) and depot_id (its current depot). Several former
     ids of one depot were merged into it."""
 
-    @field_validator("source")
-    @classmethod
-    def _whole(cls, source: Source) -> Source:
-        return whole_rows(source)
-
 
 class Depots(Section):
-    source: Source
+    source: WholeSource
     """One row for each depot."""
     columns: DepotColumns = DepotColumns()
     """Names of the source's columns."""
@@ -288,11 +283,6 @@ class Depots(Section):
     Each depot has one of at most 1,000 values. No model reads a column that is not in `static`."""
     aliases: Aliases | None = None
     """Former ids of renamed or merged depots."""
-
-    @field_validator("source")
-    @classmethod
-    def _whole(cls, source: Source) -> Source:
-        return whole_rows(source)
 
     @field_validator("static", "levels")
     @classmethod
@@ -326,15 +316,10 @@ class EventColumns(Section):
 
 
 class Events(Section):
-    source: Source
+    source: WholeSource
     """One row for each event and day, or an event from `date` to `until`."""
     columns: EventColumns = EventColumns()
     """Names of the source's columns; from `until` on optional, and null if not to be read."""
-
-    @field_validator("source")
-    @classmethod
-    def _whole(cls, source: Source) -> Source:
-        return whole_rows(source)
 
 
 class Calendar(Section):

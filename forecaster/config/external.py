@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Self
-
-from pydantic import field_validator, model_validator
-
-from forecaster.config.base import Section
-from forecaster.config.sources import Source, check_distinct, whole_rows
+from forecaster.config.sources import TableColumns, WholeSource, WholeTable
 
 
-class LegacyColumns(Section):
+class LegacyColumns(TableColumns):
     depot_id: str = "depot_id"
     """Column with the depot."""
     date: str = "date"
@@ -22,21 +17,9 @@ class LegacyColumns(Section):
     before its morning. Without it, all of our forecasts of a day are compared with one number."""
 
 
-class Legacy(Section):
-    source: Source
+class Legacy(WholeTable):
+    source: WholeSource
     """One row for each depot and day and, with `made_on`, for each day on which a forecast was
     made."""
     columns: LegacyColumns = LegacyColumns()
     """Names of the source's columns."""
-
-    @field_validator("source")
-    @classmethod
-    def _whole(cls, source: Source) -> Source:
-        return whole_rows(source)
-
-    @model_validator(mode="after")
-    def _columns_differ(self) -> Self:
-        columns = self.columns
-        names = (columns.depot_id, columns.date, columns.forecast, columns.made_on)
-        check_distinct([name for name in names if name])
-        return self

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from forecaster.config.base import Section
-from forecaster.config.sources import Source, check_distinct, whole_rows
+from forecaster.config.sources import TableColumns, WholeSource, WholeTable
 
 SHARE_TOLERANCE = 0.0015  # of the sum of shares: three times 0.333 passes as a day
 LEARN = "learn"
@@ -117,7 +117,7 @@ class EmploymentContract(Section):
         return self
 
 
-class PeopleColumns(Section):
+class PeopleColumns(TableColumns):
     person: str = "person"
     """Column with a person's name or number, unique within a depot."""
     depot_id: str = "depot_id"
@@ -148,29 +148,23 @@ class PeopleColumns(Section):
         return tuple(name for name in (self.off_from, self.off_to, self.cannot_work) if name)
 
 
-class PeopleTable(Section):
+class PeopleTable(WholeTable):
     """People of the depots by name; read in full each night."""
 
-    source: Source
+    source: WholeSource
     """One row for each person, and one more for each further absence."""
     columns: PeopleColumns = PeopleColumns()
     """Names of the source's columns; the last four are optional, and null if not to be read."""
 
-    @field_validator("source")
-    @classmethod
-    def _whole(cls, source: Source) -> Source:
-        return whole_rows(source)
-
     @model_validator(mode="after")
-    def _columns_differ(self) -> PeopleTable:
-        check_distinct(self.columns.required)
+    def _days_off(self) -> PeopleTable:
         declared = {key for key in self.columns.model_fields_set if getattr(self.columns, key)}
         if "off_to" in declared and "off_from" not in declared:
             raise ValueError("found columns.off_to without off_from; wanted both")
         return self
 
 
-class WorkedColumns(Section):
+class WorkedColumns(TableColumns):
     date: str = "date"
     """Column with the local day on which the shift began."""
     depot_id: str = "depot_id"
@@ -180,29 +174,14 @@ class WorkedColumns(Section):
     shift: str | None = None
     """Column with the name of the shift; needed where there are several `shifts`."""
 
-    @property
-    def required(self) -> tuple[str, ...]:
-        """Columns that the source must have."""
-        return tuple(name for name in (self.date, self.depot_id, self.hours, self.shift) if name)
 
-
-class WorkedTable(Section):
+class WorkedTable(WholeTable):
     """Hours worked, from a time clock; read in full each night."""
 
-    source: Source
+    source: WholeSource
     """One or more rows for each depot, day and shift, such as one for each person."""
     columns: WorkedColumns = WorkedColumns()
     """Names of the source's columns."""
-
-    @field_validator("source")
-    @classmethod
-    def _whole(cls, source: Source) -> Source:
-        return whole_rows(source)
-
-    @model_validator(mode="after")
-    def _columns_differ(self) -> WorkedTable:
-        check_distinct(self.columns.required)
-        return self
 
     def check(self, shifts: Sequence[Shift]) -> None:
         """Check that the table distinguishes the shifts if there are several. Raises ValueError."""

@@ -7,7 +7,7 @@ The file never contains a credential, only a reference: `${NAME}` for an environ
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -215,13 +215,7 @@ def is_incremental(source: AnySource) -> bool:
     return getattr(source, "watermark", None) is not None
 
 
-def check_distinct(names: Sequence[str]) -> None:
-    """Check that no column is named twice. Raises ValueError."""
-    if len(set(names)) < len(names):
-        raise ValueError(f"columns name {', '.join(names)}; wanted a column of its own for each")
-
-
-def whole_rows(source: AnySource) -> AnySource:
+def _whole_rows(source: AnySource) -> AnySource:
     """Return the source if it has one row for each object and is read in full each night. Raises
     ValueError otherwise."""
     if is_incremental(source):
@@ -231,3 +225,29 @@ def whole_rows(source: AnySource) -> AnySource:
     if source.fill_down:
         raise ValueError("fill_down applies only to columns of demand; wanted a table without blank cells")
     return source
+
+
+WholeSource = Annotated[Source, AfterValidator(_whole_rows)]
+
+
+class TableColumns(Section):
+    """Names of the columns of a table; None if it has no such column."""
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """Columns that the source must have; external ids are read only by `schedule --export`."""
+        return tuple(name for name in self.model_dump(exclude={"external_id"}).values() if name)
+
+
+class WholeTable(Section):
+    """A table that is read whole, and whose columns all differ."""
+
+    source: WholeSource
+    columns: TableColumns
+
+    @model_validator(mode="after")
+    def _columns_differ(self) -> Self:
+        names = self.columns.required
+        if len(set(names)) < len(names):
+            raise ValueError(f"columns name {', '.join(names)}; wanted a column of its own for each")
+        return self

@@ -58,8 +58,7 @@ def external_forecasts(
     if spec.legacy is None:
         return None
     source, columns = spec.legacy.source, spec.legacy.columns
-    required = [name for name in (columns.depot_id, columns.date, columns.forecast, columns.made_on) if name]
-    rows = sources.read(source, spec, required)
+    rows = sources.read(source, spec, columns.required)
     depot_id = aliases.current(parsing.words(rows[columns.depot_id]), former)
     notation = parsing.Notation.of(source)
     row_findings = RowFindings(spec, findings)
