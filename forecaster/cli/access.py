@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from datetime import UTC, datetime
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from forecaster.cli.options import By, File, Json, login_name, print_line
-from forecaster.errors import MissingExtra
+from forecaster.cli.options import By, File, Json, entry_point, login_name, print_line
 
 if TYPE_CHECKING:
     from forecaster.config import Spec
@@ -38,13 +36,7 @@ def link(
     """
     from forecaster.config import load
 
-    maker = next(iter(entry_points(group="forecaster.lines", name="link")), None)
-    try:
-        if maker is None:
-            raise ModuleNotFoundError("the page is not installed")
-        create_link = maker.load()
-    except ModuleNotFoundError as error:
-        raise MissingExtra(f"{error}; this command needs: pip install 'harbor-forecaster[dashboard]'") from error
+    create_link = entry_point("link")
     options = {"by": login_name(by), "now": datetime.now(UTC), "depot": depot, "person": person}
     _, addresses = create_link(load(file), view, city, days, **options)
     for address in addresses:

@@ -7,11 +7,11 @@ import json
 from dataclasses import asdict
 from datetime import UTC, datetime, time
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from forecaster.cli.options import By, File, Json, Reason, decision, print_line, print_lines
+from forecaster.cli.options import By, File, Json, Reason, decision, parsed_day, print_line, print_lines
 from forecaster.errors import SpecError
 
 if TYPE_CHECKING:
@@ -128,8 +128,4 @@ def _promotion_line(promotion: Promotion, spec: Spec) -> str:
 
 
 def _end_of(day: str, spec: Spec) -> datetime:
-    try:
-        last_day: Any = datetime.strptime(day, "%Y-%m-%d").date()
-    except ValueError:
-        raise SpecError(f"--on: found {day!r}, wanted a day such as 2026-11-01") from None
-    return datetime.combine(last_day, time.max, spec.zone).astimezone(UTC)
+    return datetime.combine(parsed_day("--on", day), time.max, spec.zone).astimezone(UTC)

@@ -12,10 +12,10 @@ from typing import Annotated, Any
 
 import typer
 
-from forecaster.cli.options import AsOf, File, instant, load_spec, print_line, print_lines
+from forecaster.cli.options import AsOf, File, instant, load_spec, needs_extra, print_line, print_lines
 from forecaster.core.language.sentences import from_argument
 from forecaster.core.terminal import escaped_lines
-from forecaster.errors import DEGRADED, OUR_FAULT, PUBLISHED, MissingExtra, SpecError
+from forecaster.errors import DEGRADED, OUR_FAULT, PUBLISHED, SpecError
 
 # objects allocated before a garbage collection: imports create half as many, and all of them stay
 SELDOM = 500_000
@@ -46,11 +46,9 @@ def backtest(
     from forecaster.core.progress import NightProgress
 
     spec = load_spec(file)
-    try:
+    with needs_extra("train"):
         from forecaster.operations.leaderboard import board
         from forecaster.staffing import cost_backtest
-    except ModuleNotFoundError as error:
-        raise MissingExtra(f"{error}; this command needs: pip install 'harbor-forecaster[train]'") from error
     if staffing or days:
         spec = cost_backtest.holdout_spec(spec, days, staffing=staffing)
     progress = NightProgress(stages=("panel", "train", "backtest"))
@@ -74,10 +72,8 @@ def assist(
 
     Waits at most five minutes for the run to begin training; `training.hosts` declares its address.
     """
-    try:
+    with needs_extra("train"):
         from forecaster.training.fit_candidate import assist
-    except ModuleNotFoundError as error:
-        raise MissingExtra(f"{error}; this command needs: pip install 'harbor-forecaster[train]'") from error
 
     def tell(epoch: Any) -> None:
         typer.echo(f"epoch {epoch.number} of {epoch.of}: loss {epoch.loss:.5f}", err=True)
@@ -101,10 +97,8 @@ def compare_hlo(
     """
     import json
 
-    try:
+    with needs_extra("train"):
         from forecaster.model.fitting import hlo_dumps
-    except ModuleNotFoundError as error:
-        raise MissingExtra(f"{error}; this command needs: pip install 'harbor-forecaster[train]'") from error
     comparison = hlo_dumps.compare(hlo_dumps.read_dump(before), hlo_dumps.read_dump(after))
     if as_json:
         typer.echo(json.dumps(comparison.to_json(), indent=2))
@@ -128,10 +122,8 @@ def warm(
     from forecaster.core.progress import NightProgress
 
     spec = load_spec(file)
-    try:
+    with needs_extra("train"):
         from forecaster.training import warm
-    except ModuleNotFoundError as error:
-        raise MissingExtra(f"{error}; this command needs: pip install 'harbor-forecaster[train]'") from error
     progress = NightProgress(stages=warm.STAGES)
     with progress.live_bar():
         warming = warm.warm(

@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, time
+from datetime import UTC, date, datetime, time
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -57,11 +57,15 @@ def load_spec(file: Path) -> Spec:
 
 def entry_point(name: str) -> Any:
     """Load an object of another package by its entry point in the group `forecaster.lines`."""
-    extra = {"nightly": "train,flows", "page": "dashboard", "start": "train,dashboard", "digest": "dashboard"}.get(
-        name, "flows"
-    )
+    extras = {
+        "nightly": "train,flows",
+        "start": "train,dashboard",
+        "page": "dashboard",
+        "digest": "dashboard",
+        "link": "dashboard",
+    }
     entry = next(iter(entry_points(group="forecaster.lines", name=name)), None)
-    with needs_extra(extra):
+    with needs_extra(extras.get(name, "flows")):
         if entry is None:
             raise ModuleNotFoundError("this command's part of the project is not installed")
         return entry.load()
@@ -96,6 +100,13 @@ def parsed_time(option: str, text: str, expected: str) -> datetime:
     if moment is None or moment.year not in YEARS:
         raise SpecError(f"{option}: found {text!r}, wanted {expected}")
     return moment
+
+
+def parsed_day(option: str, text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise SpecError(f"{option}: found {text!r}, wanted a day such as 2026-11-01") from None
 
 
 def decision(by: str | None, reason: str) -> dict[str, Any]:

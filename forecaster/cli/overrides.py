@@ -5,14 +5,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from datetime import date
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from forecaster.cli.options import By, File, Json, decision, print_line, print_lines
+from forecaster.cli.options import By, File, Json, decision, parsed_day, print_line, print_lines
 from forecaster.core.terminal import count
-from forecaster.errors import SpecError
 from forecaster.planning.value_added import Account, Added
 
 if TYPE_CHECKING:
@@ -50,9 +48,9 @@ def override(
     from forecaster.planning import service
     from forecaster.planning.override_groups import OverrideGroup
 
-    first = _day("--date", day)
-    last = first if to is None else _day("--to", to)
-    until_day = None if until is None else _day("--until", until)
+    first = parsed_day("--date", day)
+    last = first if to is None else parsed_day("--to", to)
+    until_day = None if until is None else parsed_day("--until", until)
     who = decision(by, reason)["by"]
     group = OverrideGroup(tuple(depot or ()), first, last, reason, who, city, orders, percent, note, until_day)
     print_line(service.save_group(load(file), group).sentence())
@@ -125,10 +123,3 @@ def _account_lines(account: Account) -> list[str]:
 def _added_line(added: Added) -> str:
     days = count(added.days, "day")
     return f"{days}, nearer than the model on {added.helped:,}; {added.per_hundred:+.1f} orders of each 100"
-
-
-def _day(option: str, text: str) -> date:
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise SpecError(f"{option}: found {text!r}, wanted a day such as 2026-11-01") from None

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import date
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from forecaster.cli.options import By, File, Json, Reason, decision, print_line
+from forecaster.cli.options import By, File, Json, Reason, decision, parsed_day, print_line
 from forecaster.core.terminal import count
-from forecaster.errors import SpecError
 
 if TYPE_CHECKING:
     from forecaster.operations.quarantine import QuarantinedRow, RowSelection
@@ -136,11 +134,7 @@ def history(
     from forecaster.operations.day_history import versions
 
     spec = load(file)
-    try:
-        parsed_day = date.fromisoformat(day)
-    except ValueError:
-        raise SpecError(f"DATE: found {day!r}, wanted a day such as 2026-11-01") from None
-    day_history = versions(spec, depot, parsed_day)
+    day_history = versions(spec, depot, parsed_day("DATE", day))
     if as_json:
         typer.echo(json.dumps(asdict(day_history), default=str, indent=2))
         return
@@ -170,4 +164,4 @@ def _selection(ids: Sequence[str] | None, rule: str | None, depot: str | None, b
 def _say(outcome: str, rows: Sequence[QuarantinedRow], then: str) -> None:
     for row in rows[:SHOWN]:
         print_line(f"{row.id}  {outcome}: {row.message}")
-    print_line(f"{len(rows):,} {'row' if len(rows) == 1 else 'rows'} {outcome}; {then}")
+    print_line(f"{count(len(rows), 'row')} {outcome}; {then}")

@@ -57,9 +57,7 @@ def roster(
     from forecaster.ledger.store import Ledger
 
     with Ledger.open_reader(spec.ledger_url) as ledger:
-        head = ledger.current(spec.name)
-        if head is None:
-            raise NoSuchRow("nothing has been published yet; run `forecaster run` first")
+        head = shown_publication(ledger, spec)
         depots = chosen_depots(ledger.depots(head.publication_id), depot, city)
         plans = week_file(spec, ledger, head, depots) if week else None
         if plans is not None and person:
@@ -96,6 +94,14 @@ def _check_options(week: bool, form: FileForm, output: Path | None, person: str 
         raise SpecError(f"--format {form}: found no --output, wanted a file, as in -o roster.{form}")
     if not week and (form is not FileForm.csv or person):
         raise SpecError(f"found {f'--format {form}' if not person else '--person'} without --week, which it is for")
+
+
+def shown_publication(ledger: Ledger, spec: Spec) -> Head:
+    """The shown publication. Raises NoSuchRow if there is none."""
+    head = ledger.current(spec.name)
+    if head is None:
+        raise NoSuchRow("nothing has been published yet; run `forecaster run` first")
+    return head
 
 
 def chosen_depots(

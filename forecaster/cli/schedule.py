@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from forecaster.cli.options import By, File, Json, load_spec, login_name, print_line, print_lines
-from forecaster.cli.roster import chosen_depots, week_file
+from forecaster.cli.options import By, File, Json, load_spec, login_name, parsed_day, print_line, print_lines
+from forecaster.cli.roster import chosen_depots, shown_publication, week_file
 from forecaster.core.terminal import count
 from forecaster.errors import NoSuchRow, SpecError
 from forecaster.plugins import plugin
@@ -59,13 +59,12 @@ def schedule(
         raise SpecError(f"--order-value: found {order_value}, wanted the sales of one order")
     if (publish or export != FORECAST) and (spec.staffing is None or spec.staffing.notice_days is None):
         raise SpecError(f"{file}: found no staffing.notice_days, wanted it, and change_premium, to publish schedules")
-    monday = _monday(publish) if publish else None
+    day = parsed_day("--publish", publish) if publish else None
+    monday = day and day - timedelta(days=day.weekday())
     from forecaster.ledger.store import Ledger
 
     with Ledger.open(spec.ledger_url) as ledger:
-        head = ledger.current(spec.name)
-        if head is None:
-            raise NoSuchRow("nothing has been published yet; run `forecaster run` first")
+        head = shown_publication(ledger, spec)
         depots = ledger.depots(head.publication_id)
         selection = chosen_depots(depots, None, city)
         with ledger.transaction() as connection:
@@ -143,11 +142,3 @@ def _change_line(change: Any) -> str:
     moved = moved or "other people in the same crew"
     worth = f"saves {change.saving:,.2f}, premium {change.premium:,.2f}"
     return f"  {change.target_date}  {change.depot_id}  {moved}: {worth}; {change.at:%Y-%m-%d %H:%M} UTC, {change.by}"
-
-
-def _monday(text: str) -> date:
-    try:
-        day = date.fromisoformat(text)
-    except ValueError:
-        raise SpecError(f"--publish: found {text!r}, wanted a day such as 2026-11-02") from None
-    return day - timedelta(days=day.weekday())
