@@ -319,7 +319,7 @@ class Events(Section):
     source: WholeSource
     """One row for each event and day, or an event from `date` to `until`."""
     columns: EventColumns = EventColumns()
-    """Names of the source's columns; from `until` on optional, and null if not to be read."""
+    """Names of the source's columns. Those from `until` on are optional; null: not read."""
 
 
 class Calendar(Section):

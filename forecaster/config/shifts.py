@@ -154,7 +154,7 @@ class PeopleTable(WholeTable):
     source: WholeSource
     """One row for each person, and one more for each further absence."""
     columns: PeopleColumns = PeopleColumns()
-    """Names of the source's columns; the last four are optional, and null if not to be read."""
+    """Names of the source's columns. The last four are optional; null: not read."""
 
     @model_validator(mode="after")
     def _days_off(self) -> PeopleTable:

@@ -72,11 +72,14 @@ def source_columns(spec: Spec) -> tuple[list[str], list[str]]:
 
 
 def refuse_unknown_covariates(spec: Spec) -> None:
-    """Raise SpecError if a name in `calendar.known_future` is neither a column nor the kind of an
-    event, and resembles one that is not used: it would be 0 on every day.
+    """Raise SpecError for a misspelled name in `calendar.known_future`, which would be 0 on every
+    day: it is neither a column nor a kind of event, and resembles an unused one.
 
-    A kind of event that has not occurred yet is no error.
+    A kind of event that has not occurred yet is no error. Without an events source, ingestion
+    requires the columns.
     """
+    if not spec.calendar.events or not spec.calendar.known_future:
+        return
     lake, declared = Lake.of(spec), spec.calendar.known_future
     kinds = sorted(pc.unique(lake.read("events", columns=["kind"])["kind"]).to_pylist())
     known = {*lake.covariates(), *(["open"] if spec.demand.columns.open else [])}

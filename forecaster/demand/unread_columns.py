@@ -1,5 +1,5 @@
-"""Refusal of columns of the events source that are not read, but probably state the end of an event
-or its place: without them it would last one day, or concern every depot."""
+"""Rejects an events source with an unread column that probably states the end or the place of an
+event: without it, the event would last one day or concern every depot."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from forecaster.core.language.near_words import plain
 from forecaster.demand import parsing, sources
 from forecaster.errors import SourceError
 
-# optional keys of `calendar.events.columns`, and other names of their columns in plain letters
+# optional keys of `calendar.events.columns`, and synonyms of their names in plain letters
 WORDS: Mapping[str, str] = {
     "depot_id": "depot store shop site branch location outlet filiale standort tienda sucursal magasin",
     "city": "town stadt ort ciudad ville",
@@ -25,11 +25,14 @@ _NUMBER_OR_NAME = re.compile("(ids?|nr|no|number|code|name)$")  # as in store_id
 
 
 def refuse_unread(rows: pd.DataFrame, events: Events, depot_ids: Collection[str]) -> None:
-    """Raise SourceError for a column of `rows`, which hold all columns, that has another name of an
-    optional column that is not there, or mainly `depot_ids` in place of a column of depots."""
+    """Raise SourceError if an optional column is missing and an unread column has a synonym of its
+    name or, in place of a column of depots, contains mainly `depot_ids`.
+
+    `rows` contain all columns of the source.
+    """
     keys = {key: getattr(events.columns, key) for key in type(events.columns).model_fields}
     unread = [name for name in rows.columns if name not in {*keys.values(), sources.ROW, sources.FAULT, sources.FILE}]
-    # numbers in another column may also be of something else
+    # numbers may also mean something else
     ids = [depot_id for depot_id in depot_ids if not depot_id.isdecimal()]
     for key, words in WORDS.items():
         if keys[key] is None or keys[key] in rows:
@@ -45,7 +48,7 @@ def refuse_unread(rows: pd.DataFrame, events: Events, depot_ids: Collection[str]
 
 
 def _are_mainly(column: pd.Series, ids: Collection[str]) -> bool:
-    """True if more than half of the cells that are not empty hold one of these ids."""
+    """True if more than half of the nonempty cells contain one of these ids."""
     texts = parsing.words(column)
     texts = texts[texts != ""]
     return bool(2 * texts.isin(ids).sum() > len(texts))

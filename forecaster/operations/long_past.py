@@ -67,7 +67,8 @@ def newest_day(spec: Spec, today: date) -> date | None:
     required, _ = source_columns(spec)
     arrangement = Arrangement(spec)
     notation = Notation.of(source) if isinstance(columns.date, str) else PLAIN
-    pieces = items_within(MOST_SECONDS, MOST_SECONDS, sources.pieces(source, spec, required), "the source")
+    all_pieces = sources.pieces(source, spec, sources.Columns(tuple(required)))
+    pieces = items_within(MOST_SECONDS, MOST_SECONDS, all_pieces, "the source")
     newest, rows, readable = None, 0, 0
     try:
         for block in map(arrangement.arrange, sources.Feed(sources.name(source), pieces).blocks):

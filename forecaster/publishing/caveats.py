@@ -19,8 +19,7 @@ from forecaster.demand.validation import network_shape
 from forecaster.errors import StaleHistory
 from forecaster.ledger.records import Head
 from forecaster.ledger.store import Ledger
-from forecaster.planning import refresh, service
-from forecaster.planning.overrides import active_overrides, as_of_day
+from forecaster.planning.overrides import Cell, as_of_day
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -164,15 +163,10 @@ def outdated(head: Head) -> str:
     return sentence(template, id=head.publication_id)
 
 
-def decisions_elsewhere(spec: Spec, panel: Panel, as_of: datetime) -> Sentence | None:
+def decisions_elsewhere(decided: Iterable[Cell], panel: Panel) -> Sentence | None:
     """Sentence about planners' decisions for days ahead at depots that are not forecast, as after a
-    change of their id; None if there are none. Raises LedgerError."""
-    with Ledger.open(spec.ledger_url) as ledger:
-        active = active_overrides(service.list_overrides(ledger, spec.name), as_of.astimezone(spec.zone).date())
-        with ledger.transaction() as connection:
-            binding = refresh.told_crews(connection, spec.name, spec.staffing, panel.cutoff)
-    cells = {*active, *binding.by_hand, *binding.scheduled}
-    depots = sorted({depot for depot, day in cells if day > panel.cutoff} - {*panel.depot_ids})
+    change of their id; None if there are none."""
+    depots = sorted({depot for depot, day in decided if day > panel.cutoff} - {*panel.depot_ids})
     if not depots:
         return None
     template = N_(

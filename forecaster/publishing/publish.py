@@ -8,10 +8,11 @@ it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 
 from sqlalchemy import Connection
@@ -32,6 +33,7 @@ from forecaster.ledger.store import Ledger
 from forecaster.ledger.week_plan import WeekPlan
 from forecaster.planning import apply, refresh, saved_inputs, service
 from forecaster.planning.overrides import Cell, Override, active_overrides, as_of_day
+from forecaster.planning.refresh import BindingCrews
 from forecaster.planning.saved_inputs import CanaryInputs, SavedInputs, SavedPanel
 from forecaster.plugins import plugin
 from forecaster.publishing import archive_rows, caveats, content, explain, listeners
@@ -70,7 +72,8 @@ def publish(
     if show and (head := caveats.outdated_by(spec, result.panel.cutoff, as_of)):
         return kept(head, result.forecast, len(result.panel.depot_ids), result.notes)
     now = datetime.now(UTC)
-    overrides = overrides_in_force(result, spec, as_of) if show else {}
+    active = _active_overrides(spec, as_of) if show else {}
+    overrides = _located(active, result)
     troubles, remarks = Troubles(knowledge.lacking), Troubles()
     went_back = faulty.tell(spec, run_id, now, troubles) if faulty else None
     # The archive comes first, so that all shown forecasts can be scored; a forecast for the archive
@@ -79,7 +82,7 @@ def publish(
         _archive(spec, result, overrides, run_id, now)
     number, notes = None, [*caveats.notes([note] if note else []), *result.notes]
     if show:
-        draft = PublicationDraft(spec, knowledge, result, overrides, as_of, now, run_id, onto_page)
+        draft = PublicationDraft(spec, knowledge, result, active, overrides, as_of, now, run_id, onto_page)
         publication, shares = draft.publication(notes, troubles)
         number = draft.write(publication, troubles)
         listeners.notify(PublicationEvent(spec, result.panel, run_id, shares), troubles, remarks)
@@ -119,7 +122,8 @@ class PublicationDraft:
     spec: Spec
     knowledge: Knowledge
     result: ForecastResult
-    overrides: dict[tuple[int, int], Override]  # by the positions of depot and day
+    active: Mapping[Cell, Override]
+    overrides: dict[tuple[int, int], Override]  # those at forecast depots, by the positions of depot and day
     as_of: datetime
     now: datetime
     run_id: str
@@ -128,7 +132,8 @@ class PublicationDraft:
     def publication(self, notes: list[Note], troubles: Troubles) -> tuple[Publication, ShiftShares | None]:
         """Return the publication, and the shares of shifts used by its rosters; extend `notes`."""
         spec, result = self.spec, self.result
-        if self.onto_page and (trouble := caveats.decisions_elsewhere(spec, result.panel, self.as_of)):
+        decided = {*self.active, *self._binding_crews.by_hand, *self._binding_crews.scheduled}
+        if self.onto_page and (trouble := caveats.decisions_elsewhere(decided, result.panel)):
             troubles.add(trouble)
         shares = None
         with troubles.collect(LakeError, "the shares of shifts are those of their hours"):
@@ -216,6 +221,16 @@ class PublicationDraft:
         )
         return self._plan_weeks(depots, crews, overridden, shares, troubles)
 
+    @cached_property
+    def _binding_crews(self) -> BindingCrews:
+        """Crews of the published schedule and those set by hand; none if the publication is not
+        shown. Raises LedgerError."""
+        if not self.onto_page:
+            return refresh.NOBODY
+        spec, cutoff = self.spec, self.result.panel.cutoff
+        with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
+            return refresh.told_crews(connection, spec.name, spec.staffing, cutoff)
+
     def _crews(self, overridden: Forecast, troubles: Troubles) -> PublishedCrews | None:
         """Crews already published, today or in a schedule; None if changes are unrestricted. Raises
         LedgerError."""
@@ -226,18 +241,12 @@ class PublicationDraft:
         crews = published_crews(before, overridden, spec.staffing, spec.timezone, self.now)
         if not self.onto_page:
             return crews
-        with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
-            binding_crews = refresh.told_crews(connection, spec.name, spec.staffing, self.result.panel.cutoff)
-        if binding_crews.scheduled and (
-            trouble := plugin("notice").of_other_shifts(binding_crews.scheduled, spec.staffing)
-        ):
+        binding, zones = self._binding_crews, content.depot_timezones(self.knowledge)
+        if binding.scheduled and (trouble := plugin("notice").of_other_shifts(binding.scheduled, spec.staffing)):
             troubles.add(trouble)
-        if trouble := other_shifts(SET_FOR_OTHER_SHIFTS, binding_crews.by_hand, spec.staffing):
+        if trouble := other_shifts(SET_FOR_OTHER_SHIFTS, binding.by_hand, spec.staffing):
             troubles.add(trouble)
-        zones = content.depot_timezones(self.knowledge)
-        return refresh.scheduled_crews(
-            crews, binding_crews, overridden, spec.staffing, zones, spec.timezone, self.as_of
-        )
+        return refresh.scheduled_crews(crews, binding, overridden, spec.staffing, zones, spec.timezone, self.as_of)
 
     def _plan_weeks(
         self,
@@ -369,10 +378,14 @@ def _people(spec: Spec, panel: Panel, run_id: str) -> Sequence[Any]:
     return people
 
 
-def overrides_in_force(result: ForecastResult, spec: Spec, as_of: datetime) -> dict[tuple[int, int], Override]:
-    """Planners' overrides in force on an instant's local day, by the positions of depot and day."""
+def _active_overrides(spec: Spec, as_of: datetime) -> Mapping[Cell, Override]:
+    """Planners' overrides in force on an instant's local day."""
     with Ledger.open(spec.ledger_url) as ledger:
-        active = active_overrides(service.list_overrides(ledger, spec.name), as_of.astimezone(spec.zone).date())
+        return active_overrides(service.list_overrides(ledger, spec.name), as_of.astimezone(spec.zone).date())
+
+
+def _located(active: Mapping[Cell, Override], result: ForecastResult) -> dict[tuple[int, int], Override]:
+    """Overrides of forecast depots, by the positions of depot and day."""
     marks, rows = result.panel.marks, {depot: row for row, depot in enumerate(result.panel.depot_ids)}
 
     def may_open(cell: Cell) -> bool:

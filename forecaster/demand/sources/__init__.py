@@ -41,6 +41,7 @@ __all__ = [
     "FILE",
     "NO_TEXT",
     "ROW",
+    "Columns",
     "Feed",
     "fault_sentence",
     "name",
@@ -92,21 +93,13 @@ def open_feed(
     - SpecError when a credential or variable that it names is missing,
     - MissingExtra when its driver is not installed.
     """
-    return Feed(name(source), pieces(source, spec, required, optional, others=others, since=since))
+    columns = Columns(tuple(dict.fromkeys(required)), tuple(dict.fromkeys(optional)), others)
+    return Feed(name(source), pieces(source, spec, columns, since))
 
 
-def pieces(
-    source: AnySource,
-    spec: Spec,
-    required: Iterable[str],
-    optional: Iterable[str] = (),
-    *,
-    others: bool = False,
-    since: str | None = None,
-) -> Pieces:
+def pieces(source: AnySource, spec: Spec, columns: Columns, since: str | None = None) -> Pieces:
     """Pieces of a source for the blocks of `open_feed`; raises the same errors."""
-    named = Columns(tuple(dict.fromkeys(required)), tuple(dict.fromkeys(optional)), others)
-    columns = wide.columns_of(source, spec, named)
+    columns = wide.columns_of(source, spec, columns)
     answers = KINDS[source.kind].pieces(source, spec, columns, name=name(source), since=since)
     filled = null_values.emptied(_in_time(answers, spec, name(source)), source.null_values)
     return wide.turned(filled, columns)

@@ -146,7 +146,7 @@ def aliases(spec: Spec, findings: list[Finding], depot_ids: Collection[str]) -> 
     """Snapshot of the aliases source: alias, and the current depot_id at the end of its chain.
 
     Omitted are rows without both ids, aliases of themselves or of several depots, chains that end
-    in a cycle, and those that end in none of `depot_ids` and lead from none of them either.
+    in a cycle, and chains without any of `depot_ids`.
     """
     assert spec.depots is not None
     assert spec.depots.aliases is not None
@@ -196,8 +196,8 @@ def events(
 
     A row with `until` stands for every day from its date to that day. Of rows with more than
     `LONGEST` days, only those days count that may matter by the end of the next year, so that a
-    closure until 9999-12-31 does not become millions of rows. Raises SourceError for an unread
-    column that probably states an end or a place, such as one of `depot_ids`.
+    closure until 9999-12-31 does not become millions of rows. Raises SourceError as
+    `refuse_unread` does.
     """
     assert spec.calendar.events is not None
     source, columns = spec.calendar.events.source, spec.calendar.events.columns
