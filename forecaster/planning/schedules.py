@@ -24,8 +24,9 @@ from forecaster.ledger.publication import Publication, PublishedDay, PublishedDe
 from forecaster.ledger.week_plan import Duty, WeekPlan
 from forecaster.planning.overrides import Cell
 from forecaster.plugins import plugin
+from forecaster.staffing.changes import WHOLE_DAY
 from forecaster.staffing.need import DIGITS, Need
-from forecaster.staffing.notice.premiums import WHOLE_DAY, NoticePeriod, Premium, ShiftCrews, change_premium
+from forecaster.staffing.notice.premiums import NoticePeriod, Premium, ShiftCrews, change_premium
 
 _TABLE = tables.schedule_days
 State = Literal["draft", "published", "changed"]

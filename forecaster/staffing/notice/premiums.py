@@ -23,12 +23,11 @@ from forecaster.config import PremiumStep, Staffing
 from forecaster.core.forecast import Forecast
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import Sentence
-from forecaster.staffing.changes import PublishedCrews, other_shifts
+from forecaster.staffing.changes import WHOLE_DAY, PublishedCrews, other_shifts
 from forecaster.staffing.newsvendor import NOT_PUBLISHED, PublishedSchedule
 
 HOUR = 3600  # seconds
 CENT = Decimal("0.01")
-WHOLE_DAY = ""  # name of a day's crew if no shifts are declared
 ShiftCrews = Mapping[str, int]  # drivers by shift name
 Cell = tuple[str, date]  # a depot-day
 
@@ -159,11 +158,6 @@ def of_other_shifts(scheduled_crews: Mapping[Cell, ShiftCrews], staffing: Staffi
         "crews of these days change without regard to their premiums; name the shifts as they were published"
     )
     return other_shifts(text, scheduled_crews, staffing)
-
-
-def shift_names(staffing: Staffing) -> list[str]:
-    """Names of a day's crews in a schedule."""
-    return _shifts(staffing)[0]
 
 
 def _shifts(staffing: Staffing) -> tuple[list[str], list[float], list[time]]:

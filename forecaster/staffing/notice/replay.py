@@ -19,9 +19,10 @@ from forecaster.config import Spec
 from forecaster.core.arrays import Doubles, Ints
 from forecaster.core.forecast import Fold
 from forecaster.core.panel import Panel
+from forecaster.staffing.changes import crew_names
 from forecaster.staffing.cost_backtest import NoticeBill
 from forecaster.staffing.newsvendor import Roster
-from forecaster.staffing.notice.premiums import Cell, ShiftCrews, schedule, shift_names, with_schedule
+from forecaster.staffing.notice.premiums import Cell, ShiftCrews, schedule, with_schedule
 from forecaster.staffing.roster_ways import RosterWays
 from forecaster.staffing.rosters import roster_for, vans_of
 from forecaster.staffing.shift_values import ShiftRoster, ShiftShares
@@ -58,7 +59,7 @@ def _replayed(way: str, folds: Sequence[Fold], panel: Panel, spec: Spec, shares:
             of_days = plan.premium(new_crews).sum(axis=0), moved.sum(axis=(0, 1)), unpriced.sum(axis=(0, 1))
             for day, counts in zip(forecast.target_dates, np.stack(of_days, axis=1), strict=True):
                 sums[day] += counts
-        _tell(scheduled_crews, new_crews, fold, notice_days, shift_names(staffing))
+        _tell(scheduled_crews, new_crews, fold, notice_days, crew_names(staffing))
         cost += float(np.nansum(ways.billed(new_crews[:, :, :1], _first_day(fold)).cost))
     total = sum((sums[fold.forecast.target_dates[0]] for fold in folds), np.zeros(3))
     return NoticeBill(way, cost, round(float(total[0]), 2), int(total[1]), int(total[2]))
